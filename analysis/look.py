@@ -1,0 +1,126 @@
+"""The one place that says what everything looks like: colours, markers, and pictures as SVG.
+
+Plots are drawn in the light colours below. On its way into the page each colour becomes a CSS
+variable, so that the same picture follows the light or dark scheme of whoever reads it. Policy
+colours are chosen to be told apart by colour-blind readers, and differ in dash and marker too.
+"""
+
+import io
+import re
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from analysis.folder import Plan
+
+STYLE = Path(__file__).with_name("giveway.mplstyle")
+WIDTH_INCH = 4.2
+
+styled = matplotlib.rc_context(fname=STYLE)  # a decorator for every function that draws
+
+# name: (light, dark)
+COLOURS = {
+    "ink": ("#20262d", "#e8eaed"),
+    "muted": ("#5f6873", "#a7b0ba"),
+    "grid": ("#d9dde2", "#343b44"),
+    "shade": ("#eceef1", "#22282f"),
+    "policy-0": ("#6f7884", "#a3abb5"),
+    "policy-1": ("#0072b2", "#56b4e9"),
+    "policy-2": ("#d55e00", "#ff8a4c"),
+    "policy-3": ("#009e73", "#2ec4a0"),
+    "policy-4": ("#aa4499", "#dd8fd0"),
+    "policy-5": ("#b58900", "#f0c040"),
+    "class-all": ("#8a94a0", "#7d8894"),
+    "class-high": ("#322d73", "#d9d6ff"),
+    "class-middle": ("#7c76c0", "#938ce0"),
+    "class-low": ("#c2bfe6", "#4d4796"),
+    "forward": ("#12706a", "#4fc4bb"),
+    "backward": ("#5fb3ab", "#23807a"),
+    "transfer": ("#dd8a1a", "#f2ab4b"),
+    "wait": ("#e3ddd2", "#4a443b"),
+}
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "D", "^", "v", "P")
+MARKS = ("●", "■", "◆", "▲", "▼", "✚")  # the same markers for legends made of text
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one policy appears in every plot, table and legend."""
+
+    label: str
+    title: str
+    name: str  # of its colour
+    dash: Any
+    marker: str
+    mark: str
+
+    @property
+    def colour(self) -> str:
+        return COLOURS[self.name][0]
+
+
+@dataclass(frozen=True)
+class Picture:
+    svg: str
+    caption: str
+
+
+def looks(plan: Plan) -> dict[str, Look]:
+    """Every policy's look by label. The first, which the others are held against, is grey."""
+    return {
+        policy.label: Look(
+            policy.label,
+            policy.title,
+            f"policy-{index % len(MARKERS)}",
+            DASHES[index % len(DASHES)],
+            MARKERS[index % len(MARKERS)],
+            MARKS[index % len(MARKS)],
+        )
+        for index, policy in enumerate(plan.policies)
+    }
+
+
+def colour(name: str) -> str:
+    return COLOURS[name][0]
+
+
+def class_colour_name(band: str) -> str:
+    """The name of a queue class's colour; classes beyond the usual borrow the policies'."""
+    if f"class-{band}" in COLOURS:
+        return f"class-{band}"
+    return f"policy-{1 + sum(band.encode()) % 5}"
+
+
+def class_colour(band: str) -> str:
+    return colour(class_colour_name(band))
+
+
+def new_figure(height_inch: float = 2.9) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(WIDTH_INCH, height_inch))
+    return figure, figure.add_subplot()
+
+
+def picture(figure: Figure, slug: str, alt: str, caption: str = "") -> Picture:
+    """The figure as SVG to be set into a page: scalable, named for screen readers, recoloured."""
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=nothing)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # Several pictures share one page, so each one's identifiers get its own prefix.
+    svg = re.sub(r'\bid="', f'id="{slug}-', svg)
+    svg = re.sub(r'href="#', f'href="#{slug}-', svg)
+    svg = re.sub(r"url\(#", f"url(#{slug}-", svg)
+    for name, (light, _) in COLOURS.items():
+        svg = re.sub(re.escape(light), f"var(--{name}, {light})", svg, flags=re.IGNORECASE)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    described = escape(alt, quote=True)
+    svg = svg.replace("<svg", f'<svg class="picture" role="img" aria-label="{described}"', 1)
+    return Picture(svg.strip(), caption)

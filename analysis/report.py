@@ -1,0 +1,249 @@
+"""One HTML file that answers the question of an experiment and shows on what grounds.
+
+It needs no network, no script and no other file: pictures are set into the page.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from analysis import compare, look, plots, tables, timeline, words
+from analysis.folder import VERDICTS, Results, load
+from analysis.summary import Summary, summarise
+from testbed.errors import RunFailed
+
+TEMPLATE = Path(__file__).with_name("report.html")
+
+
+def write(out: Path) -> Path:
+    """Write summary.json and report.html into a folder of finished runs."""
+    results = load(out)
+    summary = summarise(results)
+    _write_whole(out / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    return _write_whole(out / "report.html", render(results, summary))
+
+
+def render(results: Results, summary: Summary) -> str:
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "duration": words.duration,
+        "duration_interval": words.duration_interval,
+        "percent": words.percent,
+        "percent_interval": words.percent_interval,
+        "verdict": words.verdict,
+    }
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    plan = results.plan
+    looks = look.looks(plan)
+    return template.render(
+        summary=summary,
+        plan=plan,
+        looks=looks,
+        colours=look.COLOURS,
+        rows=tables.comparison_table(summary),
+        fidelity=_worst(summary),
+        runs=list(results.runs.values()),
+        facts=_facts(results),
+        claims=[_claim(claim, summary) for claim in summary["claims"]],
+        all_claims_hold=all(claim["holds"] for claim in summary["claims"]),
+        clarity=tables.CLARITY,
+        flow_changes=_flow_changes(summary),
+        unfinished=_unfinished(summary),
+        **_pictures(results, summary, looks),
+    )
+
+
+def _pictures(results: Results, summary: Summary, looks: Mapping[str, look.Look]) -> dict[str, Any]:
+    plan = results.plan
+    port = plots.busiest_port(results, summary)
+    iterations = {job.name: compare.pooled_iterations(results, job) for job in plan.jobs}
+    timelines, timeline_note = timeline.timelines(results, looks)
+    bands = dict.fromkeys(band for policy in plan.policies for band in policy.bands)
+    return {
+        "cdfs": plots.fct_cdfs(compare.pooled_flows(results), looks),
+        "bars": plots.change_bars(summary, plan, looks),
+        "iterations": plots.iteration_times(iterations, summary, plan, looks),
+        "port": port,
+        "uses": plots.utilisation(results, port, looks) if port else [],
+        "bands": {band: look.class_colour_name(band) for band in bands},
+        "timelines": timelines,
+        "timeline_note": timeline_note,
+    }
+
+
+def _worst(summary: Summary) -> dict[str, Any]:
+    """The worst verdict of all runs, and whose it is."""
+    entries = summary["policies"].values()
+    worst = max((entry["fidelity"]["verdict"] for entry in entries), key=VERDICTS.index)
+    return {
+        "verdict": worst,
+        "reasons": [
+            f"{entry['title']}, {reason}"
+            for entry in entries
+            for reason in entry["fidelity"]["reasons"]
+        ],
+    }
+
+
+def _claim(claim: Mapping[str, Any], summary: Summary) -> dict[str, str]:
+    """A claim in the words of the report."""
+    titles = {label: entry["title"] for label, entry in summary["policies"].items()}
+    of = titles.get(claim["of"], claim["of"])
+    if claim["kind"] == "change":
+        against = titles.get(claim["against"], claim["against"])
+        bound = words.percent(claim["value"])
+        said = f"{claim['metric']} of {of} against {against}: {claim['bound']} {bound}"
+        measured = words.percent(claim["measured"])
+        interval = words.percent_interval(claim["interval_95"])
+    else:
+        timed = not claim["metric"].endswith(("slowdown", "slowdown_mean", "share", "count"))
+        timed = timed and not claim["metric"].startswith("links.")
+
+        def show(value: float | None) -> str:
+            return words.duration(value) if timed else f"{value:.3g}" if value is not None else "–"
+
+        said = f"{claim['metric']} of {of}: {claim['bound']} {show(claim['value'])}"
+        measured = show(claim["measured"])
+        ends = words.known(claim["interval_95"])
+        interval = words.duration_interval(ends) if ends and timed else ""
+    return {
+        "said": said,
+        "measured": measured,
+        "interval": interval,
+        "verdict": "holds" if claim["holds"] else "does not hold",
+        "certainty": claim["certainty"] or "",
+        "problem": claim["problem"] or "",
+    }
+
+
+def _flow_changes(summary: Summary) -> list[dict[str, Any]]:
+    """Rows of the table that gives both definitions of the FCT change."""
+    return [
+        {"policy": entry["title"], "metric": metric.removeprefix("flows."), **change}
+        for entry in summary["policies"].values()
+        for metric, change in entry.get("change", {}).items()
+        if metric.startswith("flows.")
+        and metric.endswith(("mean", "p99"))
+        and change["change"] is not None
+    ]
+
+
+def _unfinished(summary: Summary) -> list[str]:
+    found = []
+    for entry in summary["policies"].values():
+        flows = entry["flows"]["all"]
+        if flows["unfinished"]:
+            by_class = words.and_list(
+                [
+                    f"{entry['flows'][name]['unfinished']} {name}"
+                    for name in ("small", "medium", "large")
+                    if entry["flows"][name]["unfinished"]
+                ]
+            )
+            found.append(
+                f"{entry['title']}: {flows['unfinished']} of {flows['count']} ({by_class})"
+            )
+    return found
+
+
+def _facts(results: Results) -> list[tuple[str, str]]:
+    """What somebody needs to know to get the same numbers again."""
+    plan = results.plan
+    manifests = [run.manifest for run in results.runs.values()]
+    networks = [manifest.get("network") or {} for manifest in manifests]
+    versions: dict[str, set[str]] = {}
+    for manifest in manifests:
+        for name, version in (manifest.get("versions") or {}).items():
+            versions.setdefault(name, set()).add(str(version))
+    begin, end = plan.window_ns
+    facts = [
+        ("Seeds", ", ".join(str(seed) for seed in plan.seeds)),
+        (
+            "Measured window",
+            f"{begin / 1e9:g} s to {end / 1e9:g} s of {plan.duration_ns / 1e9:g} s",
+        ),
+        ("Engine", _distinct(manifest.get("engine") for manifest in manifests)),
+        ("Dilation", _distinct(_dilation(manifest.get("dilation")) for manifest in manifests)),
+        ("Kernel", _distinct(manifest.get("kernel") for manifest in manifests)),
+        ("TCP", _distinct(network.get("tcp") for network in networks)),
+        (
+            "Segmentation offload",
+            _distinct(_on_off(network.get("offload")) for network in networks),
+        ),
+        ("Link delay asked for", _distinct(_delay(network) for network in networks)),
+        (
+            "Idle round trip measured",
+            _range([n["idle_rtt_ns"] for n in networks if n.get("idle_rtt_ns") is not None]),
+        ),
+        (
+            "Versions",
+            ", ".join(f"{name} {' / '.join(sorted(found))}" for name, found in versions.items()),
+        ),
+        ("Started", _when(min(str(manifest.get("started") or "") for manifest in manifests))),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _delay(network: Mapping[str, Any]) -> str | None:
+    asked = network.get("delay_asked_ns")
+    if asked is None:
+        return None
+    return ("" if network.get("delay_strict") else "about ") + words.duration(asked)
+
+
+def _dilation(factor: float | None) -> str | None:
+    if factor is None:
+        return None
+    return "1 (real time)" if factor == 1 else f"{factor:g} (every second took {factor:g} s)"
+
+
+def _when(started: str) -> str:
+    try:
+        return datetime.fromisoformat(started).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except ValueError:
+        return started
+
+
+def _on_off(value: bool | None) -> str | None:
+    return None if value is None else "on" if value else "off"
+
+
+def _distinct(values: Iterable[Any]) -> str:
+    shown = (f"{v:g}" if isinstance(v, float) else str(v) for v in values if v is not None)
+    return ", ".join(dict.fromkeys(shown))
+
+
+def _range(values: list[float]) -> str:
+    if not values:
+        return ""
+    if min(values) == max(values):
+        return words.duration(values[0])
+    return words.duration_interval([min(values), max(values)])
+
+
+def _write_whole(path: Path, text: str) -> Path:
+    """Write beside and rename, so that a reader sees the old file or the new one, never half."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as problem:
+        beside.unlink(missing_ok=True)
+        raise RunFailed(
+            f"{path}: cannot be written ({problem.strerror or problem}). "
+            f"Make room or check the rights, then: giveway report {path.parent}"
+        ) from problem
+    return path

@@ -1,0 +1,104 @@
+"""The comparison as a table: the same rows in the terminal and in the report."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from analysis import words
+from analysis.claims import metric_of
+
+STYLES = {"better": "green", "worse": "red", "unclear": "dim", "": ""}
+CLARITY = {"better": "", "worse": "", "unclear": "no clear change"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value under one policy, and how it differs from the first policy."""
+
+    value: str
+    change: str = ""
+    interval: str = ""
+    verdict: str = ""  # better, worse, unclear, or nothing to say
+
+
+@dataclass(frozen=True)
+class Row:
+    group: str
+    name: str
+    cells: tuple[Cell, ...]  # in the order of the policies
+
+
+def comparison_table(summary: Mapping[str, Any]) -> list[Row]:
+    """What each side gets under each policy; rows with no value at all are left out."""
+    rows = [
+        Row(group, name, tuple(_cell(entry, metric) for entry in summary["policies"].values()))
+        for group, name, metric in _wanted(summary)
+    ]
+    kept = [row for row in rows if any(cell.value != words.NONE for cell in row.cells)]
+    counts = [entry["flows"]["all"] for entry in summary["policies"].values()]
+    if any(count["unfinished"] for count in counts):
+        cells = tuple(Cell(f"{c['unfinished']} of {c['count']}") for c in counts)
+        kept.append(Row("All flows", "unfinished", cells))
+    return kept
+
+
+def table(summary: Mapping[str, Any]) -> Table:
+    """The comparison for the terminal."""
+    policies = summary["policies"].values()
+    shown = Table(title=escape(summary["name"]), title_justify="left", caption_justify="left")
+    if len(policies) > 1:
+        shown.caption = "Change against the first policy, with its 95 % interval."
+    shown.add_column("")
+    for entry in policies:
+        verdict = entry["fidelity"]["verdict"]
+        warning = "" if verdict == "faithful" else f"\n({verdict})"
+        shown.add_column(escape(entry["title"]) + warning, justify="right")
+    for row in comparison_table(summary):
+        texts = [_terminal(cell) for cell in row.cells]
+        shown.add_row(escape(f"{row.group}, {row.name}"), *texts)
+    return shown
+
+
+def _terminal(cell: Cell) -> str:
+    if not cell.change:
+        return cell.value
+    interval = f" ({cell.interval})" if cell.interval else ""
+    style = STYLES[cell.verdict]
+    text = f"{cell.change}{interval}"
+    return f"{cell.value}\n[{style}]{text}[/{style}]" if style else f"{cell.value}\n{text}"
+
+
+def _wanted(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for name in ("small", "medium", "large"):
+        for statistic, title in (("mean", "mean FCT"), ("p99", "p99 FCT")):
+            yield f"{name.capitalize()} flows", title, f"flows.{name}.fct_{statistic}"
+    first = next(iter(summary["policies"].values()))
+    for job in first["training"]:
+        yield job, "mean iteration", f"training.{job}.iteration_mean"
+        yield job, "p99 iteration", f"training.{job}.iteration_p99"
+        yield job, "time over compute alone", f"training.{job}.slowdown"
+        yield job, "share of time waiting", f"training.{job}.wait_share"
+    yield "Links", "mean utilisation", "links.utilisation_mean"
+
+
+def _cell(entry: Mapping[str, Any], metric: str) -> Cell:
+    value, _ = metric_of(entry, metric)
+    if value is None:
+        return Cell(words.NONE)
+    leaf = metric.rpartition(".")[2]
+    if leaf in ("wait_share", "utilisation_mean"):
+        return Cell(words.percent(value, signed=False))
+    if leaf == "slowdown":
+        return Cell(f"{value:.3f}{words.SPACE}×")
+    change = entry.get("change", {}).get(metric)
+    if change is None or change["change"] is None:
+        return Cell(words.duration(value))
+    return Cell(
+        words.duration(value),
+        words.percent(change["change"]),
+        words.percent_interval(change["interval_95"]),
+        words.verdict(change),
+    )

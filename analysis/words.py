@@ -1,0 +1,202 @@
+"""Numbers and findings in words, the same in the terminal, the report and the answer."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+MINUS = "\N{MINUS SIGN}"
+SPACE = "\N{NO-BREAK SPACE}"
+NONE = "\N{EN DASH}"
+UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+
+Interval = Sequence[float | None] | None
+CLASS_WORDS = {"small": "small flows", "medium": "medium flows", "large": "large flows"}
+
+
+def time_unit(largest_ns: float) -> tuple[float, str]:
+    """The unit in which a time of this size reads best: (its length in ns, its name)."""
+    for length, name in UNITS:
+        if abs(largest_ns) >= length:
+            return length, name
+    return UNITS[-1]
+
+
+def duration(ns: float | None) -> str:
+    """1234567 -> 1.23 ms."""
+    if ns is None or not math.isfinite(ns):
+        return NONE
+    length, name = time_unit(float(f"{ns:.3g}"))
+    return f"{_three_digits(ns / length)}{SPACE}{name}"
+
+
+def duration_interval(interval: Interval) -> str:
+    ends = known(interval)
+    if ends is None:
+        return ""
+    low, high = ends
+    length, name = time_unit(float(f"{high:.3g}"))
+    return f"{_three_digits(low / length)} to {_three_digits(high / length)}{SPACE}{name}"
+
+
+def percent(share: float | None, *, signed: bool = True) -> str:
+    """-0.312 -> −31 %; small shares keep a decimal."""
+    if share is None or not math.isfinite(share):
+        return NONE
+    return f"{_percent_number(share, signed=signed, decimals=_decimals(share))}{SPACE}%"
+
+
+def percent_interval(interval: Interval, *, signed: bool = True) -> str:
+    ends = known(interval)
+    if ends is None:
+        return ""
+    decimals = max(_decimals(end) for end in ends)
+    if ends[0] < ends[1] and round(100 * ends[0], decimals) == round(100 * ends[1], decimals):
+        decimals += 1
+    low, high = (_percent_number(end, signed=signed, decimals=decimals) for end in ends)
+    return f"{low} to {high}{SPACE}%"
+
+
+def verdict(entry: dict[str, Any] | None) -> str:
+    """better, worse or unclear: does the interval of this change leave 0 out?"""
+    ends = known(entry["interval_95"] if entry else None)
+    if ends is None:
+        return ""
+    low, high = ends
+    if high < 0:
+        return "better"
+    return "worse" if low > 0 else "unclear"
+
+
+def known(interval: Interval) -> tuple[float, float] | None:
+    """The two ends of an interval, if both are real numbers."""
+    ends = [float(end) for end in interval or () if end is not None and math.isfinite(end)]
+    return (ends[0], ends[1]) if len(ends) == 2 else None
+
+
+def and_list(items: Sequence[str]) -> str:
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+
+
+def answer(summary: dict[str, Any]) -> str:
+    """One sentence: who gains how much, who pays how much, and how sure that is."""
+    policies = summary["policies"]
+    labels = list(policies)
+    broken = [
+        entry["title"] for entry in policies.values() if entry["fidelity"]["verdict"] == "broken"
+    ]
+    caution = (
+        f"Not to be relied on (broken run under {and_list(broken)}; see fidelity): "
+        if broken
+        else ""
+    )
+    if len(labels) == 1:
+        return caution + _only_policy(policies[labels[0]])
+    first, others = policies[labels[0]], [policies[label] for label in labels[1:]]
+    metric = _flow_metric(others)
+    chosen = min(others, key=lambda entry: _point(entry, metric) if metric else 0.0)
+    several = len(others) > 1 and metric is not None
+    findings = _findings(chosen, metric, "they" if several else None)
+    if not findings:
+        return caution + "Nothing in the measured window can be compared."
+    if several and metric:
+        opening = (
+            f"Of {len(others)} policies compared with {first['title']}, "
+            f"{chosen['title']} is best for {_whose(metric)}: "
+        )
+    else:
+        opening = f"Under {chosen['title']} instead of {first['title']}, "
+    return f"{caution}{opening}{'; '.join(findings)}."
+
+
+def _only_policy(entry: dict[str, Any]) -> str:
+    parts = [
+        f"{CLASS_WORDS[name]} take {duration(flows['fct_mean_ns'])} on average"
+        for name, flows in entry["flows"].items()
+        if name in ("small", "large") and _finite(flows["fct_mean_ns"])
+    ]
+    parts += [
+        f"an iteration of {job} takes {duration(training['iteration_mean_ns'])}"
+        for job, training in entry["training"].items()
+        if _finite(training["iteration_mean_ns"])
+    ]
+    opening = f"Only {entry['title']} was run, so there is nothing to compare"
+    return f"{opening}: {and_list(parts)}." if parts else f"{opening}."
+
+
+def _flow_metric(others: Sequence[dict[str, Any]]) -> str | None:
+    """The flows that the answer speaks about: the small ones, if there are any."""
+    for name in ("small", "all"):
+        metric = f"flows.{name}.fct_mean"
+        if any(_finite(entry["change"][metric]["change"]) for entry in others):
+            return metric
+    return None
+
+
+def _point(entry: dict[str, Any], metric: str) -> float:
+    value = entry["change"][metric]["change"]
+    return float(value) if _finite(value) else float("inf")
+
+
+def _findings(entry: dict[str, Any], metric: str | None, whom: str | None) -> list[str]:
+    change = entry["change"]
+    findings = []
+    if metric and _finite(change[metric]["change"]):
+        findings.append(_finding(whom or _whose(metric), "finish", change[metric]))
+    jobs = [job for job in entry["training"] if _finite(_iteration(change, job)["change"])]
+    if jobs:
+        job = max(jobs, key=lambda name: float(_iteration(change, name)["change"]))
+        whose = f"iterations of {job}"
+        if len(jobs) > 1:
+            whose += f" (of {len(jobs)} jobs the one that pays most)"
+        paid = verdict(_iteration(change, job)) == "worse"
+        gained = bool(metric) and verdict(change[metric]) == "better"
+        whose = f"in return, {whose}" if paid and gained else whose
+        findings.append(_finding(whose, "end", _iteration(change, job)))
+    large = change["flows.large.fct_mean"]
+    if metric and not jobs and _finite(large["change"]):
+        findings.append(_finding("large flows", "finish", large))
+    return findings
+
+
+def _iteration(change: dict[str, Any], job: str) -> dict[str, Any]:
+    found: dict[str, Any] = change[f"training.{job}.iteration_mean"]
+    return found
+
+
+def _finding(whose: str, verb: str, entry: dict[str, Any]) -> str:
+    interval = entry["interval_95"]
+    size = percent(abs(entry["change"]), signed=False)
+    kind = verdict(entry)
+    if kind == "better":
+        ends = percent_interval([-interval[1], -interval[0]], signed=False)
+        return f"{whose} {verb} {size} sooner on average (95{SPACE}% interval {ends})"
+    if kind == "worse":
+        ends = percent_interval(interval, signed=False)
+        return f"{whose} take {size} longer on average (95{SPACE}% interval {ends})"
+    ends = percent_interval(interval) or "unknown"
+    return f"{whose} show no clear change ({percent(entry['change'])}, 95{SPACE}% interval {ends})"
+
+
+def _whose(metric: str) -> str:
+    return CLASS_WORDS.get(metric.split(".")[1], "flows")
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _three_digits(value: float) -> str:
+    if abs(value) >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+def _decimals(share: float) -> int:
+    return 0 if abs(share) >= 0.0995 else 1
+
+
+def _percent_number(share: float, *, signed: bool, decimals: int) -> str:
+    text = f"{100 * share:+.{decimals}f}" if signed else f"{100 * share:.{decimals}f}"
+    if not any(digit in text for digit in "123456789"):
+        text = text.lstrip("+-")
+    return text.replace("-", MINUS)

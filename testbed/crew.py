@@ -1,0 +1,75 @@
+"""The tasks of one run, led through their phases together.
+
+Nobody sleeps and hopes: each phase ends when every task has said so, and a task that dies, or
+falls silent for longer than HANG_LIMIT_S, ends the run with its name and its last words.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from testbed.errors import RunFailed
+from testbed.processes import Nursery, Task
+
+HANG_LIMIT_S = 4.0
+
+
+class Crew:
+    def __init__(self, nursery: Nursery, tasks: Iterable[Task]) -> None:
+        self._nursery = nursery
+        self.tasks = list(tasks)
+
+    def tell(self, **message: Any) -> None:
+        for task in self.tasks:
+            task.tell(**message)
+
+    def await_all(
+        self, event: str, tasks: Iterable[Task] | None = None, *,
+        on_time: Callable[[int], None] = lambda time_ns: None,
+    ) -> None:
+        """Until every task has said `event`; calls `on_time` with how far they say they are."""
+        waiting = {task.name for task in tasks or self.tasks if event not in task.said}
+        for task in self.tasks:
+            task.last_heard_s = time.monotonic()
+        while waiting:
+            for task, message in self._nursery.events(wait_s=0.25):
+                if message["event"] == event:
+                    waiting.discard(task.name)
+                elif message["event"] == "beat":
+                    on_time(message["time_ns"])
+                elif message["event"] == "exit":
+                    self._died(task)
+            self._check_alive(waiting, event)
+
+    def dismiss(self) -> None:
+        """All is done: let the tasks go, and wait until they are gone."""
+        self.tell(bye=True)
+        give_up_s = time.monotonic() + HANG_LIMIT_S
+        while any(task.exit_code is None for task in self.tasks):
+            for task, message in self._nursery.events(wait_s=0.25):
+                if message["event"] == "exit" and message["code"]:
+                    self._died(task)
+            if time.monotonic() > give_up_s:
+                late = next(task for task in self.tasks if task.exit_code is None)
+                raise RunFailed(f"{late.name} did not end when told to")
+        for task in self.tasks:
+            self._nursery.forget(task)
+
+    def _check_alive(self, waiting: set[str], event: str) -> None:
+        now_s = time.monotonic()
+        for task in self.tasks:
+            if task.name in waiting and now_s - task.last_heard_s > HANG_LIMIT_S:
+                raise RunFailed(
+                    f"{task.name} (process {task.pid}) has been silent for {HANG_LIMIT_S:g} s, "
+                    f"waiting for it to say `{event}`; its log: {last_words(task)}"
+                )
+
+    def _died(self, task: Task) -> None:
+        code = task.exit_code or 0
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        raise RunFailed(f"{task.name} {how}; its log: {last_words(task)}")
+
+
+def last_words(task: Task) -> str:
+    tail = task.log_tail()
+    return f"\n{tail}\n(all of it: {task.log})" if tail else f"empty ({task.log})"

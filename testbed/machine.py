@@ -1,0 +1,122 @@
+"""What this machine can do: probed, never assumed."""
+
+import json
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from testbed import __version__, processes
+from testbed.errors import CannotRun
+
+# Each qdisc with arguments that any kernel having it accepts, tried in a throw-away namespace.
+_QDISCS = {
+    "htb": "htb",
+    "pfifo": "pfifo limit 10",
+    "prio": "prio",
+    "netem": "netem delay 1ms",
+    "fq": "fq",
+    "fq_codel": "fq_codel",
+    "red": "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55",
+    "ets": "ets bands 3 strict 3",
+    "tbf": "tbf rate 1mbit burst 10kb latency 10ms",
+}
+_PROBE = "\n".join(
+    [
+        *(f"tc qdisc replace dev lo root {how} && echo {name}" for name, how in _QDISCS.items()),
+        "tc qdisc replace dev lo root handle 1: htb && tc filter add dev lo parent 1: protocol ip "
+        "u32 match ip tos 0x10 0xfc flowid 1:1 && echo u32",
+        "true",
+    ]
+)
+_TOOLS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "bridge": "iproute2",
+    "mnexec": "mininet",
+    "brctl": "bridge-utils",
+    "ping": "iputils-ping",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "iperf3": "iperf3",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    root: bool
+    missing_packages: tuple[str, ...]
+    features: frozenset[str]
+    tcp: frozenset[str]
+
+
+@cache
+def probe() -> Machine:
+    root = os.geteuid() == 0
+    missing = {package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
+    if not _importable("mininet.net"):
+        missing.add("mininet")
+    features: frozenset[str] = frozenset()
+    if root and not missing & {"iproute2", "util-linux"}:
+        output = processes.run(["unshare", "-n", "sh", "-c", f"exec 2> /dev/null\n{_PROBE}"])
+        features = frozenset(output.split())
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    tcp = available.read_text().split() if available.exists() else []
+    return Machine(root, tuple(sorted(missing)), features, frozenset(tcp))
+
+
+def _importable(module: str) -> bool:
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:
+        return False
+
+
+def demand_realtime() -> Machine:
+    """The machine, if it can run Mininet networks at all; otherwise say what is missing."""
+    machine = probe()
+    if not machine.root:
+        raise CannotRun("the realtime engine makes network namespaces and needs root: use sudo")
+    if machine.missing_packages:
+        raise CannotRun(
+            f"missing Debian packages: {' '.join(machine.missing_packages)}; run `make setup`"
+        )
+    return machine
+
+
+def versions() -> dict[str, str]:
+    found = {"giveway": __version__, "python": platform.python_version()}
+    for package in ("numpy", "pyarrow", "iperf3"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    if _importable("mininet.net"):
+        from mininet.net import VERSION
+
+        found["mininet"] = VERSION
+    return found
+
+
+def kernel() -> str:
+    return f"{platform.system()} {platform.release()}"
+
+
+def cache_folder() -> Path:
+    """The one place outside the repository that Giveway writes to."""
+    asked = os.environ.get("GIVEWAY_CACHE")
+    return Path(asked) if asked else Path.home() / ".cache" / "giveway"
+
+
+def cached_json(name: str) -> dict[str, Any]:
+    try:
+        content = json.loads((cache_folder() / name).read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

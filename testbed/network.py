@@ -1,0 +1,199 @@
+"""A topology made live: Mininet hosts and bridges, every port shaped and read back.
+
+`Network` is a context manager; whatever happens inside it, nothing is left behind.
+"""
+
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from policies import LinkPolicy, Port, Queue
+from policies.base import MTU_FRAME_BYTE
+from testbed import processes
+from testbed.batch_mininet import BatchMininet, BatchNode
+from testbed.errors import RunFailed
+from testbed.rtnetlink import Namespace, Qdisc, TrafficClass, device_indexes
+from topologies import Cable, Topology
+
+# A packet as the queues see it with offloads on: ten full frames, 0.12 ms at 1 Gbit/s. The
+# kernel's own limit of 44 would make a short flow wait behind half a millisecond of one packet.
+OFFLOAD_SEGMENTS = 10
+RTO_MIN_MS = 200  # Linux's own; a dilated run has to stretch it
+PINGS = 20
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """How the ports of a network are set up, besides the topology and the policy."""
+
+    dilation: float = 1.0
+    offload: bool = True
+    netem: bool = False  # whether the asked delay is applied
+    tcp: str = "cubic"
+    timer_slack_ns: int = 200_000
+
+
+@dataclass(frozen=True)
+class LivePort:
+    """One direction of a cable: which node's interface feeds it, and its queues."""
+
+    link: str  # "h1->s1"
+    node: str
+    port: Port
+    queues: tuple[Queue, ...]
+
+
+class Network:
+    def __init__(
+        self, topology: Topology, policy: LinkPolicy, wiring: Wiring, *, run_id: str
+    ) -> None:
+        self.topology = topology
+        self.policy = policy
+        self.wiring = wiring
+        self.run_id = run_id
+        self.ports: list[LivePort] = []
+        self._read_bps: dict[str, int] = {}
+        self._net: BatchMininet | None = None
+
+    def __enter__(self) -> Self:
+        self._net = BatchMininet(self.run_id)
+        try:
+            self._plan(self._net)
+            self._net.start()
+            self._read_back()
+        except BaseException:
+            self._net.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._net is not None:
+            self._net.stop()
+            self._net = None
+
+    # What a run needs to know
+
+    def pid(self, node: str) -> int:
+        """The process whose namespaces are the node's."""
+        return int(self._node(node).pid)
+
+    def address(self, host: str) -> str:
+        address: str = self._node(host).params["ip"].partition("/")[0]
+        return address
+
+    def idle_rtt_ns(self, src: str, dst: str) -> int:
+        """The median round trip of an idle network, in experiment time."""
+        output = processes.run(
+            ["ping", "-c", str(PINGS), "-i", "0.01", "-q", self.address(dst)],
+            netns_pid=self.pid(src),
+        )
+        times = output.rpartition("=")[2].split()[0].split("/")  # min/avg/max/mdev
+        return int(statistics.median(map(float, times[:2])) * 1e6 / self.wiring.dilation)
+
+    def asked_and_read_bps(self) -> Iterator[tuple[str, int, int]]:
+        """For each link: the rate asked for and the rate the kernel holds, in experiment time."""
+        for live in self.ports:
+            rate_bps = round(live.port.rate_bps * self.wiring.dilation)
+            yield live.link, rate_bps, round(self._read_bps[live.link] * self.wiring.dilation)
+
+    # Building
+
+    def _node(self, name: str) -> BatchNode:
+        assert self._net is not None, "the network is not up"
+        node: BatchNode = self._net.nameToNode[name]
+        return node
+
+    def _plan(self, net: BatchMininet) -> None:
+        """Tell Mininet the nodes and links, and every node what to run once they exist."""
+        for host in self.topology.hosts:
+            net.addHost(host)
+        for switch in self.topology.switches:
+            net.addSwitch(switch)
+        for link in self.topology.links:
+            made = net.addLink(self._node(link.a), self._node(link.b))
+            for near, far in ((made.intf1, made.intf2), (made.intf2, made.intf1)):
+                port = self._port(near.name, link.cable)
+                near.node.tc_batch += self.policy.commands(port)
+                near.node.ip_batch.append(f"link set {near.name} {self._segments()}")
+                self.ports.append(
+                    LivePort(
+                        f"{near.node.name}->{far.node.name}",
+                        near.node.name,
+                        port,
+                        tuple(self.policy.queues(port)),
+                    )
+                )
+        for host in net.hosts:
+            host.ip_batch.append(self._route(host))
+
+    def _port(self, device: str, cable: Cable) -> Port:
+        dilation = self.wiring.dilation
+        return Port(
+            device=device,
+            rate_bps=round(cable.rate_bps / dilation),
+            queue_packets=cable.queue_packets,
+            delay_ns=round(cable.delay_ns * dilation) if self.wiring.netem else 0,
+            slack_ns=self.wiring.timer_slack_ns,
+            count_bytes=self.wiring.offload,
+        )
+
+    def _segments(self) -> str:
+        return f"gso_max_segs {OFFLOAD_SEGMENTS if self.wiring.offload else 1}"
+
+    def _route(self, host: BatchNode) -> str:
+        """The route carries the congestion control: a namespace may not set the sysctl."""
+        route = f"route replace 10.0.0.0/8 dev {host.defaultIntf().name} congctl {self.wiring.tcp}"
+        if self.wiring.dilation > 1:
+            route += f" rto_min {round(RTO_MIN_MS * self.wiring.dilation)}ms"
+        return route
+
+    # Reading back
+
+    def _read_back(self) -> None:
+        """Ask the kernel for every port's rate and queues; anything not as asked ends the run."""
+        for node, ports in self.ports_by_node().items():
+            indexes = device_indexes(self.pid(node))
+            with Namespace(self.pid(node)) as namespace:
+                for live in ports:
+                    index = indexes[live.port.device]
+                    classes, qdiscs = namespace.classes(index), namespace.qdiscs(index)
+                    self._read_bps[live.link] = compare(live, classes, qdiscs)
+
+    def ports_by_node(self) -> dict[str, list[LivePort]]:
+        by_node: dict[str, list[LivePort]] = {}
+        for live in self.ports:
+            by_node.setdefault(live.node, []).append(live)
+        return by_node
+
+
+def compare(
+    live: LivePort, classes: Mapping[str, TrafficClass], qdiscs: Mapping[str, Qdisc]
+) -> int:
+    """The rate that the kernel holds for a port; an error if rate or queues are not as asked."""
+    port = live.port
+    where = f"{live.link} ({port.device})"
+    if "1:1" not in classes:
+        raise RunFailed(f"{where}: the kernel holds no shaper; {port.rate_bps} bit/s was asked")
+    read_bps = classes["1:1"].rate_bps
+    if abs(read_bps - port.rate_bps) > 8:
+        raise RunFailed(f"{where}: {port.rate_bps} bit/s was asked, the kernel holds {read_bps}")
+    for queue in live.queues:
+        found = qdiscs.get(classes[queue.class_id].leaf) if queue.class_id in classes else None
+        if found is None:
+            raise RunFailed(f"{where}: the kernel holds no queue for band {queue.band}")
+        limit = port.queue_packets * (MTU_FRAME_BYTE if port.count_bytes else 1)
+        if found.kind in ("pfifo", "bfifo") and found.limit != limit:
+            raise RunFailed(
+                f"{where}: a queue of {limit} was asked for band {queue.band}, "
+                f"the kernel holds {found.limit}"
+            )
+    if port.delay_ns and not any(found.kind == "netem" for found in qdiscs.values()):
+        raise RunFailed(f"{where}: {port.delay_ns} ns of delay was asked, the kernel holds none")
+    return read_bps

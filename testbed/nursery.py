@@ -1,0 +1,135 @@
+"""The nursery: a warm interpreter that forks tasks into network namespaces.
+
+Started by testbed.processes.Nursery, never by hand. Requests come over a socket, each with the
+control socket of the task to be; exits go back the same way. The end of the socket means that
+the controller is gone: then every task is killed.
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+# Imported here so that no task has to: what is loaded before the fork is shared.
+import workloads.generator
+import workloads.worker  # noqa: F401
+from workloads.control import Control
+from workloads.sockets import TaskError
+
+CLONE_NEWNET = 0x40000000
+PR_SET_PDEATHSIG = 1
+PR_SET_TIMERSLACK = 29
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(descriptor: int) -> None:
+    controller = socket.socket(fileno=descriptor)
+    wakeup_read, wakeup_write = os.pipe()
+    os.set_blocking(wakeup_write, False)
+    signal.set_wakeup_fd(wakeup_write)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the controller's to handle
+    children: dict[int, str] = {}
+    selector = selectors.DefaultSelector()
+    selector.register(controller, selectors.EVENT_READ)
+    selector.register(wakeup_read, selectors.EVENT_READ)
+    try:
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is controller:
+                    request, control = receive(controller)
+                    pid = fork(request, control, controller)
+                    children[pid] = request["name"]
+                    report(controller, event="started", name=request["name"], pid=pid)
+                else:
+                    os.read(wakeup_read, 4096)
+                    reap(children, controller)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+        for pid in children:
+            os.waitpid(pid, 0)
+
+
+def receive(controller: socket.socket) -> tuple[dict[str, Any], socket.socket]:
+    header, descriptors, _, _ = socket.recv_fds(controller, 8, 1)
+    if not header:
+        raise EOFError
+    missing = int.from_bytes(header, "big")
+    data = b""
+    while len(data) < missing:
+        part = controller.recv(missing - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return json.loads(data), socket.socket(fileno=descriptors[0])
+
+
+def report(controller: socket.socket, **message: Any) -> None:
+    controller.sendall(json.dumps(message).encode() + b"\n")
+
+
+def reap(children: dict[int, str], controller: socket.socket) -> None:
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        code = os.waitstatus_to_exitcode(status)
+        report(controller, event="exit", name=children.pop(pid), code=code)
+
+
+def fork(request: dict[str, Any], control: socket.socket, controller: socket.socket) -> int:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        control.close()
+        return pid
+    code = 1
+    try:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        controller.close()
+        become(request)
+        module, _, function = request["target"].partition(":")
+        getattr(importlib.import_module(module), function)(request["config"], Control(control))
+        code = 0
+    except SystemExit as asked:
+        code = asked.code if isinstance(asked.code, int) else 1
+    except TaskError as error:
+        print(error, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def become(request: dict[str, Any]) -> None:
+    """Turn a fresh fork into the task: its log, its signals, its timers, its network."""
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    libc.prctl(PR_SET_TIMERSLACK, 1)
+    if request["netns_pid"] is not None:
+        namespace = os.open(f"/proc/{request['netns_pid']}/ns/net", os.O_RDONLY)
+        if libc.setns(namespace, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network of {request['name']}")
+        os.close(namespace)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

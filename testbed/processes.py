@@ -1,0 +1,226 @@
+"""The one module that starts processes. Tests replace it; everything it starts has an owner.
+
+Short commands go through `run`. Workers, generators and samplers are tasks: forked by one warm
+interpreter (the nursery, testbed/nursery.py) so that sixty-four of them start as fast as one
+imports. If the controller dies, even by kill -9, the nursery reads the end of its pipe and takes
+every task with it.
+"""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from testbed.errors import CannotRun, RunFailed
+
+RUN_VARIABLE = "GIVEWAY_RUN"
+CONTROLLER_VARIABLE = "GIVEWAY_CONTROLLER"
+LOG_TAIL_LINES = 12
+
+
+def environment(run_id: str) -> dict[str, str]:
+    """What every process of a run carries, so that `giveway clean` can tell whose it is."""
+    return {
+        **os.environ,
+        RUN_VARIABLE: run_id,
+        CONTROLLER_VARIABLE: f"{os.getpid()}:{start_time(os.getpid())}",
+    }
+
+
+def start_time(pid: int) -> int | None:
+    """The kernel's start tick of a process: with the pid, its identity. None if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def run(
+    argv: Sequence[str], *, stdin: str = "", limit_s: float = 30, netns_pid: int | None = None
+) -> str:
+    """Run a short command, optionally in the network namespace of a process; return its output."""
+    if netns_pid is not None:
+        argv = ["nsenter", f"--net=/proc/{netns_pid}/ns/net", *argv]
+    try:
+        done = subprocess.run(
+            argv, input=stdin, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+    except FileNotFoundError as missing:
+        raise CannotRun(
+            f"the command {missing.filename} is not installed: run `make setup`"
+        ) from missing
+    except subprocess.TimeoutExpired as late:
+        raise RunFailed(f"`{' '.join(argv)}` did not end within {limit_s:g} s") from late
+    if done.returncode:
+        complaint = (done.stderr or done.stdout).strip().replace("\n", "; ")
+        raise RunFailed(f"`{' '.join(argv)}` failed ({done.returncode}): {complaint}")
+    return done.stdout
+
+
+def popen(argv: Sequence[str], run_id: str, **options: Any) -> subprocess.Popen[Any]:
+    """Start a long-lived process that carries the run id."""
+    return subprocess.Popen(argv, env=environment(run_id), **options)
+
+
+class Task:
+    """One forked process: what it says on its control socket, and how it ended."""
+
+    def __init__(self, name: str, control: socket.socket, log: Path) -> None:
+        self.name = name
+        self.log = log
+        self.pid: int | None = None
+        self.exit_code: int | None = None
+        self.last_heard_s = time.monotonic()
+        self.said: dict[str, dict[str, Any]] = {}  # the last message of each kind
+        self._control = control
+        self._buffer = b""
+
+    def fileno(self) -> int:
+        return self._control.fileno()
+
+    def tell(self, **message: Any) -> None:
+        """Send a message; a task that is already gone is noticed elsewhere, by its exit."""
+        try:
+            self._control.sendall(json.dumps(message).encode() + b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+    def listen(self) -> list[dict[str, Any]]:
+        """Everything it has said since the last call; call only when readable."""
+        try:
+            data = self._control.recv(1 << 20)
+        except ConnectionResetError:
+            data = b""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        messages: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        for message in messages:
+            self.said[message["event"]] = message
+        if messages:
+            self.last_heard_s = time.monotonic()
+        return messages
+
+    def log_tail(self) -> str:
+        try:
+            with self.log.open(errors="replace") as lines:
+                return "".join(deque(lines, LOG_TAIL_LINES)).rstrip()
+        except OSError:
+            return ""
+
+    def close(self) -> None:
+        self._control.close()
+
+
+class Nursery:
+    """A warm interpreter that forks tasks, and the tasks it has forked.
+
+    Use as a context manager: leaving it ends every task.
+    """
+
+    def __init__(self, run_id: str, log: Path) -> None:
+        self.tasks: dict[str, Task] = {}
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        self._buffer = b""
+        self._selector = selectors.DefaultSelector()
+        with log.open("ab") as output, theirs:
+            self._process = popen(
+                [sys.executable, "-m", "testbed.nursery", str(theirs.fileno())],
+                run_id,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._log = log
+        self._selector.register(ours, selectors.EVENT_READ, None)
+
+    def start(
+        self,
+        target: str,
+        config: dict[str, Any],
+        *,
+        name: str,
+        log: Path,
+        netns_pid: int | None = None,
+    ) -> Task:
+        """Fork a process that calls `target` ("module:function") with (config, control)."""
+        ours, theirs = socket.socketpair()
+        request = {
+            "name": name,
+            "target": target,
+            "config": config,
+            "log": str(log),
+            "netns_pid": netns_pid,
+        }
+        data = json.dumps(request).encode()
+        with theirs:
+            socket.send_fds(self._socket, [len(data).to_bytes(8, "big")], [theirs.fileno()])
+            self._socket.sendall(data)
+        task = Task(name, ours, log)
+        self.tasks[name] = task
+        self._selector.register(ours, selectors.EVENT_READ, task)
+        return task
+
+    def events(self, wait_s: float) -> Iterator[tuple[Task, dict[str, Any]]]:
+        """What tasks say within `wait_s`; an {"event": "exit", "code": n} when one ends."""
+        for key, _ in self._selector.select(max(0.0, wait_s)):
+            if key.data is None:
+                yield from self._exits()
+            else:
+                task: Task = key.data
+                messages = task.listen()
+                if not messages:
+                    self._selector.unregister(task)
+                yield from ((task, message) for message in messages)
+
+    def _exits(self) -> Iterator[tuple[Task, dict[str, Any]]]:
+        data = self._socket.recv(1 << 16)
+        if not data:
+            tail = self._log.read_text(errors="replace")[-500:].strip()
+            raise RunFailed(f"the process nursery died unexpectedly: {tail or 'no message'}")
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            task = self.tasks[message["name"]]
+            if message["event"] == "started":
+                task.pid = message["pid"]
+                continue
+            task.exit_code = message["code"]
+            yield task, message
+
+    def forget(self, task: Task) -> None:
+        """Drop a task that has ended."""
+        if task.fileno() in self._selector.get_map():
+            self._selector.unregister(task)
+        task.close()
+        self.tasks.pop(task.name, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._selector.close()
+        self._socket.close()  # the nursery reads the end of it and ends its tasks
+        for task in self.tasks.values():
+            task.close()
+        try:
+            self._process.wait(timeout=3)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

@@ -1,0 +1,83 @@
+"""The record schema: the one thing that the testbed and the analysis share.
+
+A run folder holds one Parquet table for each entry of TABLES. All times are integer
+nanoseconds of experiment time (dilation already taken out), 0 is the start of the run.
+"""
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+
+def _table(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema(list(columns.items()))
+
+
+TABLES: dict[str, pa.Schema] = {
+    # One row a flow. scheduled_ns: when the schedule wanted it; start_ns: when connect() was
+    # called; end_ns: when the receiver had the last byte. Null where that never happened.
+    "flows": _table(
+        flow=pa.int64(),
+        mix=pa.string(),
+        src=pa.string(),
+        dst=pa.string(),
+        size_byte=pa.int64(),
+        priority=pa.int8(),
+        scheduled_ns=pa.int64(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+    ),
+    # One row a worker and iteration; end_ns is the start of the next one.
+    # wait_ns = end - start - compute: what communication cost this worker.
+    "iterations": _table(
+        job=pa.string(),
+        worker=pa.int32(),
+        iteration=pa.int32(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        compute_ns=pa.int64(),
+        wait_ns=pa.int64(),
+    ),
+    # One row a worker and layer: when its compute really ran. Feeds the timeline and the
+    # lateness of sleeps (late_ns: by how much the sleep overshot).
+    "computes": _table(
+        job=pa.string(),
+        worker=pa.int32(),
+        iteration=pa.int32(),
+        phase=pa.string(),
+        layer=pa.int32(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        late_ns=pa.int64(),
+    ),
+    # One row a worker and transfer (a fused all-reduce). ready_ns: its last gradient was ready
+    # on this worker; needed_ns: the next forward pass first wanted it (null if never).
+    "transfers": _table(
+        job=pa.string(),
+        worker=pa.int32(),
+        iteration=pa.int32(),
+        transfer=pa.int32(),
+        first_layer=pa.int32(),
+        layers=pa.int32(),
+        bytes=pa.int64(),
+        priority=pa.int8(),
+        ready_ns=pa.int64(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        needed_ns=pa.int64(),
+    ),
+    # Counters of each queue class at each port, cumulative since the start of the run.
+    # link is "h1->s1"; class is "all" for a policy with one queue, else the band's name.
+    # "class" is a Python keyword, hence the dictionary.
+    "links": _table(
+        **{
+            "time_ns": pa.int64(),
+            "link": pa.string(),
+            "class": pa.string(),
+            "bytes": pa.int64(),
+            "drops": pa.int64(),
+        }
+    ),
+    # Share of one core used by each host's processes since the last sample, 0 … cores.
+    "hosts": _table(time_ns=pa.int64(), host=pa.string(), cpu_share=pa.float64()),
+}

@@ -1,0 +1,126 @@
+"""The sampler task: reads queue counters and processor time while a run goes on.
+
+One process for the whole network: it holds a netlink socket in every namespace, so that a sample
+costs a few system calls and disturbs little of what it measures.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.rtnetlink import Namespace
+from workloads.control import Control
+from workloads.journal import Journal
+from workloads.loop import Clock, Loop
+from workloads.task import heartbeat
+
+TICKS_PER_S = 100  # /proc counts in these
+
+
+@dataclass(frozen=True)
+class Settings:
+    nodes: list[tuple[int, list[tuple[str, int, list[tuple[str, str]]]]]]
+    # pid of the node, then its ports: (link, interface index, [(band, class id)])
+    period_ns: int
+    dilation: float
+    duration_ns: int
+    journal: str
+
+
+def main(config: dict[str, Any], control: Control) -> None:
+    settings = Settings(**config)
+    namespaces = [(Namespace(pid), ports) for pid, ports in settings.nodes]
+    control.say("ready")
+    go = control.hear()
+    clock = Clock(go["epoch_ns"], settings.dilation)
+    with Journal(Path(settings.journal)) as journal:
+        sampler = Sampler(settings, namespaces, go["pids"], Loop(clock), journal)
+        sampler.run(control)
+    control.say("done", **sampler.machine(), drops=sampler.drops())
+    control.hear()
+
+
+class Sampler:
+    def __init__(
+        self,
+        settings: Settings,
+        namespaces: list[tuple[Namespace, list[Any]]],
+        pids: dict[str, list[int]],
+        loop: Loop,
+        journal: Journal,
+    ) -> None:
+        self._settings = settings
+        self._namespaces = namespaces
+        self._pids = pids
+        self._loop = loop
+        self._journal = journal
+        self._base: dict[tuple[str, str], tuple[int, int]] = {}
+        self._latest: dict[tuple[str, str], tuple[int, int]] = {}
+        self._busy = dict.fromkeys(pids, 0)
+        self._sampled_ns = 0
+        self._machine_before: list[int] = []
+        self._machine_after: list[int] = []
+
+    def run(self, control: Control) -> None:
+        heartbeat(self._loop, control)
+        for time_ns in range(0, self._settings.duration_ns + 1, self._settings.period_ns):
+            self._loop.at(time_ns, self._sample)
+        self._loop.at(0, self._machine_starts)
+        self._loop.at(self._settings.duration_ns, self._loop.stop)
+        self._loop.run()
+        self._machine_after = machine_ticks()
+
+    def _machine_starts(self) -> None:
+        self._machine_before = machine_ticks()
+
+    def _sample(self) -> None:
+        for namespace, ports in self._namespaces:
+            for link, index, queues in ports:
+                time_ns = self._loop.clock.now_ns()
+                classes = namespace.classes(index)
+                for band, class_id in queues:
+                    found = classes[class_id]
+                    counted = (found.sent_byte, found.drops)
+                    base = self._base.setdefault((link, band), counted)
+                    self._latest[link, band] = counted
+                    self._journal.write(
+                        "links", time_ns, link, band, counted[0] - base[0], counted[1] - base[1]
+                    )
+        self._sample_hosts()
+
+    def _sample_hosts(self) -> None:
+        time_ns = self._loop.clock.now_ns()
+        passed_s = (time_ns - self._sampled_ns) * self._loop.clock.dilation / 1e9
+        for host, pids in self._pids.items():
+            busy = sum(map(process_ticks, pids))
+            if passed_s > 0 and self._sampled_ns:
+                share = (busy - self._busy[host]) / TICKS_PER_S / passed_s
+                self._journal.write("hosts", time_ns, host, round(share, 4))
+            self._busy[host] = busy
+        self._sampled_ns = time_ns
+
+    def machine(self) -> dict[str, float]:
+        """How the machine's processors spent the run."""
+        pairs = zip(self._machine_before, self._machine_after, strict=True)
+        spent = [after - before for before, after in pairs]
+        total = max(1, sum(spent))
+        idle, waiting, steal = spent[3], spent[4], spent[7]
+        return {"cpu_idle_share": (idle + waiting) / total, "cpu_steal_share": steal / total}
+
+    def drops(self) -> int:
+        return sum(self._latest[key][1] - self._base[key][1] for key in self._latest)
+
+
+def machine_ticks() -> list[int]:
+    """user nice system idle iowait irq softirq steal, over all processors."""
+    with open("/proc/stat") as stat:
+        return [int(word) for word in stat.readline().split()[1:9]]
+
+
+def process_ticks(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            words = stat.read().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(words[11]) + int(words[12])

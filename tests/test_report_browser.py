@@ -1,0 +1,134 @@
+"""The report in a real browser: it opens from disk, shows everything, and fits a phone."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import run_folders
+from run_folders import Effect, Folder
+
+from analysis import report
+
+CHROMIUM = shutil.which("chromium")
+DRIVER = shutil.which("chromedriver")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver on the PATH"
+    ),
+]
+
+SIX = {
+    name: Effect(small=6.0 - index, medium=2.0, large=1.5, training=1.05 + 0.03 * index)
+    for index, name in enumerate(("fifo", "strict-priority", "htb-priority", "a", "b", "c"))
+}
+FOLDERS = {
+    "two policies": Folder(claims=(run_folders.claim(), run_folders.claim(value=-0.6))),
+    "six policies": Folder(effects=SIX, seeds=(0, 1)),
+    "doubtful, unfinished, two jobs": Folder(
+        unfinished={"fifo": 0.15},
+        jobs=("resnet50", "vgg16"),
+        verdicts={"strict-priority": "doubtful"},
+    ),
+    "broken, one seed": Folder(seeds=(0,), verdicts={"fifo": "broken"}),
+}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--hide-scrollbars",
+        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
+    ):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def open_at(browser: Any, path: Path, width: int, scheme: str = "light") -> None:
+    """Exactly this width of page: a window's own smallest width does not matter."""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+    )
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+    browser.get(path.as_uri())
+    assert browser.execute_script("return window.innerWidth") == width
+
+
+def save_whole_page(browser: Any, path: Path, width: int) -> None:
+    import base64
+
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    shot = browser.execute_cdp_cmd(
+        "Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip}
+    )
+    path.write_bytes(base64.b64decode(shot["data"]))
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_report_reads_well_at_every_width(browser: Any, tmp_path: Path, name: str) -> None:
+    path = report.write(run_folders.write(tmp_path / "out", FOLDERS[name]))
+    for width in (400, 800, 1400):
+        open_at(browser, path, width)
+        save_whole_page(browser, tmp_path / f"report-{width}.png", width)
+
+        assert browser.get_log("browser") == []
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        pictures = browser.execute_script(
+            "return [...document.querySelectorAll('.picture')].map(p => {"
+            "  const box = p.getBoundingClientRect();"
+            "  const texts = [...p.querySelectorAll('text')];"
+            "  const scale = box.width / p.viewBox.baseVal.width;"
+            "  return {width: box.width, height: box.height, alt: p.getAttribute('aria-label'),"
+            "    left: Math.min(...texts.map(t => t.getBoundingClientRect().left)),"
+            "    right: Math.max(...texts.map(t => t.getBoundingClientRect().right)),"
+            "    text: Math.min(...texts.map("
+            "      t => scale * parseFloat(getComputedStyle(t).fontSize)))};"
+            "})"
+        )
+        expected = 2 + 3 + len(FOLDERS[name].jobs) + 2 * len(FOLDERS[name].effects)
+        assert len(pictures) == expected
+        for picture in pictures:
+            assert picture["width"] > 250
+            assert picture["height"] > 80
+            assert len(picture["alt"]) > 40
+            assert picture["text"] >= 9
+            assert picture["left"] >= 0
+            assert picture["right"] <= width
+
+
+def test_the_report_asks_for_nothing_outside_itself(browser: Any, tmp_path: Path) -> None:
+    path = report.write(run_folders.write(tmp_path / "out"))
+    open_at(browser, path, 1400, "dark")
+    save_whole_page(browser, tmp_path / "report-dark.png", 1400)
+    loaded = browser.execute_script(
+        "return performance.getEntriesByType('resource').map(entry => entry.name)"
+    )
+    assert [name for name in loaded if not name.startswith("data:")] == []
+    assert browser.execute_script("return document.scripts.length") == 0
+    page, ink = browser.execute_script(
+        "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
+    )
+    assert (page, ink) == ("rgb(20, 24, 29)", "rgb(232, 234, 237)")

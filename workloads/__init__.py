@@ -1,0 +1,1 @@
+"""What runs: training jobs, flow schedules, and the processes that play them."""

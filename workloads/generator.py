@@ -1,0 +1,189 @@
+"""The flow generator: one process a host that sends this host's flows and receives the others'.
+
+Open loop: a flow starts when the schedule says, however many are still under way. One TCP
+connection a flow; its first 16 bytes name it. It is complete when the receiver has its last
+byte, and the receiver's record says when that was.
+"""
+
+import os
+import socket
+import struct
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from workloads.control import Control
+from workloads.journal import Journal
+from workloads.loop import READ, WRITE, Clock, Loop
+from workloads.ring import PIECE_BYTE, SCRATCH, blank_file
+from workloads.sockets import listener, mark
+from workloads.task import heartbeat, lateness
+
+HEADER = struct.Struct("!QQ")  # flow, size in bytes (the header included)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One host's generator. `doors` are its listening ports, one for each ToS in use."""
+
+    address: str
+    doors: dict[str, int]  # ToS -> port
+    flows: list[tuple[int, int, str, int, int]]  # flow, start_ns, address, size_byte, ToS
+    dilation: float
+    duration_ns: int
+    journal: str
+
+
+def main(config: dict[str, Any], control: Control) -> None:
+    settings = Settings(**config)
+    doors = [listener(settings.address, port, int(tos)) for tos, port in settings.doors.items()]
+    control.say("ready")
+    clock = Clock(control.hear()["epoch_ns"], settings.dilation)
+    with Journal(Path(settings.journal)) as journal:
+        generator = Generator(settings, Loop(clock), journal)
+        generator.run(doors, control)
+    control.say(
+        "done",
+        flow_late_ns=lateness(generator.late_ns),
+        started=len(generator.late_ns),
+        received=generator.received,
+        broken=generator.broken,
+    )
+    control.hear()  # stay until all are done: a closed socket would break others' flows
+
+
+class Generator:
+    def __init__(self, settings: Settings, loop: Loop, journal: Journal) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._journal = journal
+        self._due = deque(settings.flows)
+        self.late_ns: list[int] = []
+        self.received = 0
+        self.broken = 0
+
+    def run(self, doors: list[socket.socket], control: Control) -> None:
+        loop = self._loop
+        for door in doors:
+            door.setblocking(False)
+            loop.watch(door.fileno(), READ, partial(self._accept, door))
+        heartbeat(loop, control)
+        self._await_next()
+        loop.at(self._settings.duration_ns, loop.stop)
+        loop.run()
+
+    # Sending
+
+    def _await_next(self) -> None:
+        if self._due:
+            self._loop.at(self._due[0][1], self._start_due)
+
+    def _start_due(self) -> None:
+        now_ns = self._loop.clock.now_ns()
+        while self._due and self._due[0][1] <= now_ns:
+            self._start(*self._due.popleft())
+        self._await_next()
+
+    def _start(self, flow: int, scheduled_ns: int, address: str, size_byte: int, tos: int) -> None:
+        sock = socket.socket()
+        sock.setblocking(False)
+        mark(sock, tos)
+        start_ns = self._loop.clock.now_ns()
+        sock.connect_ex((address, self._settings.doors[str(tos)]))
+        self.late_ns.append(start_ns - scheduled_ns)
+        self._journal.write("start", flow, start_ns)
+        sending = Sending(sock, HEADER.pack(flow, size_byte), size_byte)
+        self._loop.watch(sock.fileno(), WRITE, partial(self._send, sending))
+
+    def _send(self, sending: "Sending", events: int) -> None:
+        try:
+            done = sending.pump()
+        except OSError:  # its end is missing from the records, and that is what happened
+            self.broken += 1
+            done = True
+        if done:
+            self._loop.unwatch(sending.sock.fileno())
+            sending.sock.close()
+
+    # Receiving
+
+    def _accept(self, door: socket.socket, events: int) -> None:
+        while True:
+            try:
+                sock, _ = door.accept()
+            except BlockingIOError:
+                return
+            sock.setblocking(False)
+            self._loop.watch(sock.fileno(), READ, partial(self._receive, Receiving(sock)))
+
+    def _receive(self, receiving: "Receiving", events: int) -> None:
+        try:
+            done = receiving.pump()
+        except OSError:
+            self.broken += 1
+            self._close(receiving.sock)
+            return
+        if done:
+            self._journal.write("end", receiving.flow, self._loop.clock.now_ns())
+            self.received += 1
+            self._close(receiving.sock)
+
+    def _close(self, sock: socket.socket) -> None:
+        self._loop.unwatch(sock.fileno())
+        sock.close()
+
+
+class Sending:
+    """A flow on its way out."""
+
+    def __init__(self, sock: socket.socket, header: bytes, size_byte: int) -> None:
+        self.sock = sock
+        self._header = header
+        self._left = size_byte - len(header)
+
+    def pump(self) -> bool:
+        """Send as far as the socket takes it; True when all is handed over."""
+        try:
+            if self._header:
+                # MSG_MORE: the header travels in the same segment as what follows it.
+                more = socket.MSG_MORE if self._left else 0
+                self._header = self._header[self.sock.send(self._header, more) :]
+            while self._left:
+                length = min(self._left, PIECE_BYTE)
+                self._left -= os.sendfile(self.sock.fileno(), blank_file(), 0, length)
+        except BlockingIOError:
+            return False
+        return not self._header
+
+
+class Receiving:
+    """A flow on its way in: first its header, then bytes that nobody needs to look at."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.flow = -1
+        self._header = b""
+        self._left = 0
+
+    def pump(self) -> bool:
+        """Take what has arrived; True when the last byte is in."""
+        try:
+            while len(self._header) < HEADER.size:
+                data = self.sock.recv(HEADER.size - len(self._header))
+                if not data:
+                    raise ConnectionError("closed before its header")
+                self._header += data
+                if len(self._header) == HEADER.size:
+                    self.flow, size_byte = HEADER.unpack(self._header)
+                    self._left = size_byte - HEADER.size
+            while self._left:
+                length = min(self._left, PIECE_BYTE)
+                count = self.sock.recv_into(SCRATCH, length, socket.MSG_TRUNC)
+                if count == 0:
+                    raise ConnectionError("closed before its last byte")
+                self._left -= count
+        except BlockingIOError:
+            return False
+        return True

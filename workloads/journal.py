@@ -1,0 +1,29 @@
+"""Records as a task writes them while it runs: JSON lines, sealed as Parquet by the engine later.
+
+Each line is [table, value, value, ...] with the values in the order of the table's schema, or
+only as many as this task knows.
+"""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class Journal:
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", buffering=1 << 18)
+
+    def write(self, table: str, *values: str | int | None) -> None:
+        self._file.write(json.dumps([table, *values], separators=(",", ":")) + "\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()

@@ -1,0 +1,82 @@
+"""The few socket settings that every task needs, in one place."""
+
+import socket
+import struct
+
+BACKLOG = 4096
+CONNECT_LIMIT_S = 5.0
+MESSAGE_LIMIT_BYTE = 1 << 16
+
+
+class TaskError(Exception):
+    """A task cannot go on; the message says why, for the run's error line."""
+
+
+def listener(address: str, port: int, tos: int) -> socket.socket:
+    """A listening socket; what it accepts inherits its ToS, so answers are marked too."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    mark(sock, tos)
+    try:
+        sock.bind((address, port))
+    except OSError as refused:
+        raise TaskError(f"cannot bind {address}:{port}: {refused.strerror}") from refused
+    sock.listen(BACKLOG)
+    return sock
+
+
+def connect(address: str, port: int, tos: int) -> socket.socket:
+    sock = socket.socket()
+    mark(sock, tos)
+    sock.settimeout(CONNECT_LIMIT_S)
+    try:
+        sock.connect((address, port))
+    except OSError as refused:
+        raise TaskError(f"cannot connect to {address}:{port}: {refused}") from refused
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def accept(sock: socket.socket) -> socket.socket:
+    sock.settimeout(CONNECT_LIMIT_S)
+    try:
+        connection, _ = sock.accept()
+    except TimeoutError as nobody:
+        raise TaskError(f"nobody connected to {sock.getsockname()}") from nobody
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def mark(sock: socket.socket, tos: int) -> None:
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+
+
+def send_numbers(sock: socket.socket, *numbers: int) -> None:
+    """A short message: a count, then that many 32-bit numbers."""
+    sock.sendall(struct.pack(f"!I{len(numbers)}I", len(numbers), *numbers))
+
+
+class NumberReader:
+    """Reassembles `send_numbers` messages from a non-blocking socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._buffer = b""
+
+    def read(self) -> list[tuple[int, ...]]:
+        try:
+            data = self._sock.recv(MESSAGE_LIMIT_BYTE)
+        except BlockingIOError:
+            return []
+        if not data:
+            raise ConnectionError("the other side closed its connection")
+        self._buffer += data
+        messages = []
+        while len(self._buffer) >= 4:
+            (count,) = struct.unpack_from("!I", self._buffer)
+            end = 4 + 4 * count
+            if len(self._buffer) < end:
+                break
+            messages.append(struct.unpack_from(f"!{count}I", self._buffer, 4))
+            self._buffer = self._buffer[end:]
+        return messages

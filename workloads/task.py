@@ -1,0 +1,32 @@
+"""What every task does besides its work: it shows that it lives, and says how late it was."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workloads.control import Control
+from workloads.loop import READ, Loop
+
+BEAT_REAL_NS = 500_000_000
+
+
+def heartbeat(loop: Loop, control: Control) -> None:
+    """Say `beat` twice a second of real time, and end if the controller goes away."""
+    every_ns = int(BEAT_REAL_NS / loop.clock.dilation)
+
+    def beat() -> None:
+        control.say("beat", time_ns=loop.clock.now_ns())
+        loop.at(loop.clock.now_ns() + every_ns, beat)
+
+    def hear(events: int) -> None:
+        control.hear()
+
+    loop.watch(control.fileno(), READ, hear)
+    loop.at(0, beat)
+
+
+def lateness(late_ns: Sequence[int]) -> list[int]:
+    """Lateness as 101 percentiles: enough to merge tasks, small enough for one message."""
+    if not late_ns:
+        return []
+    return [int(value) for value in np.percentile(late_ns, np.arange(101))]
