@@ -143,6 +143,9 @@ def _measure(
 ) -> Measured:
     every = {id(sample): sample for sample in chain(samples.values(), *matched.values())}
     draws = stats.resample(list(every.values()), seeds, paired=paired, resamples=resamples)
+    for index, sample in enumerate(every.values()):
+        if len(np.unique(sample.unit)) < stats.FEWEST_UNITS:
+            draws[:, index] = np.nan
     drawn = {key: draws[:, index] for index, key in enumerate(every)}
     points = {key: sample.statistics() for key, sample in every.items()}
     chosen = [

@@ -14,6 +14,7 @@ import jinja2
 
 from analysis import compare, look, plots, tables, timeline, words
 from analysis.folder import VERDICTS, Results, load
+from analysis.stats import FEWEST_UNITS
 from analysis.summary import Summary, summarise
 from testbed.errors import RunFailed
 
@@ -57,6 +58,7 @@ def render(results: Results, summary: Summary) -> str:
         claims=[_claim(claim, summary) for claim in summary["claims"]],
         all_claims_hold=all(claim["holds"] for claim in summary["claims"]),
         clarity=tables.CLARITY,
+        fewest=FEWEST_UNITS,
         flow_changes=_flow_changes(summary),
         unfinished=_unfinished(summary),
         **_pictures(results, summary, looks),

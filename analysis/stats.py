@@ -23,11 +23,13 @@ import numpy.typing as npt
 from analysis.metrics import QUANTILES, Floats, mean, quantile
 
 Ints = npt.NDArray[np.int64]
+Weights = npt.NDArray[np.float32]  # small whole numbers: exact, and half the memory to move
 
 RESAMPLES = 2000
+FEWEST_UNITS = 5  # redrawing fewer only looks certain, so they get no interval
 DRAWS_SEED = 20201116  # fixed, so that the same records always give the same report
 STATISTICS = ("mean", *QUANTILES)
-BATCH_CELLS = 1_000_000  # weights held in memory at once
+BATCH_CELLS = 200_000  # weights worked on at once: few enough to stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,14 @@ def resample(
     found = np.full((resamples, len(samples), len(STATISTICS)), np.nan)
     for begin in range(0, resamples, batch):
         times = drawn[begin : begin + batch]
-        weights: npt.NDArray[np.int64] | None = None
+        weights: Weights | None = None
         for index, sample in enumerate(ordered):
             if weights is None or not paired:
                 weights = _unit_weights(generator, times, sample.unit_seed)
             found[begin : begin + batch, index] = _weighted_statistics(
-                weights[:, sample.unit], sample.values
+                np.take(weights, sample.unit, axis=1),
+                sample.values,
+                _block(len(samples[index].values)),
             )
     return found
 
@@ -120,36 +124,62 @@ def _as_thesis(relative: Estimate) -> Estimate:
 
 
 def _sorted(sample: Sample) -> Sample:
+    """The values in rising order, filled up to whole blocks with values that are never drawn."""
     order = np.argsort(sample.values, kind="stable")
-    return Sample(sample.values[order], sample.unit[order], sample.unit_seed)
+    missing = -len(order) % _block(len(order))
+    never = len(sample.unit_seed)  # the extra column of _unit_weights
+    return Sample(
+        np.concatenate([sample.values[order], np.zeros(missing)]),
+        np.concatenate([sample.unit[order], np.full(missing, never)]),
+        sample.unit_seed,
+    )
 
 
-def _unit_weights(generator: np.random.Generator, times: Ints, unit_seed: Ints) -> Ints:
-    """How often each unit is drawn, [draw, unit], where seed s is drawn times[draw, s] times."""
+def _block(count: int) -> int:
+    """How many values make a block: about the square root, so that blocks are as many."""
+    return 1 << (count.bit_length() // 2)
+
+
+def _unit_weights(generator: np.random.Generator, times: Ints, unit_seed: Ints) -> Weights:
+    """How often each unit is drawn, [draw, unit], where seed s is drawn times[draw, s] times.
+
+    One more column stays 0: the unit of values that are only there to fill up.
+    """
     draws, seeds = times.shape
-    weights = np.zeros(draws * len(unit_seed), dtype=np.int64)
+    width = len(unit_seed) + 1
+    cells = [np.zeros(0, dtype=np.int64)]
     for seed in range(seeds):
         units = np.flatnonzero(unit_seed == seed)
-        if not len(units):
-            continue
-        row = np.repeat(np.arange(draws), times[:, seed] * len(units))
-        picked = units[generator.integers(0, len(units), size=len(row))]
-        weights += np.bincount(row * len(unit_seed) + picked, minlength=len(weights))
-    return weights.reshape(draws, len(unit_seed))
+        if len(units):
+            row = np.repeat(np.arange(draws), times[:, seed] * len(units))
+            picked = generator.integers(0, len(units), size=len(row))
+            adjacent = units[-1] - units[0] + 1 == len(units)
+            cells.append(row * width + (picked + units[0] if adjacent else units[picked]))
+    counts = np.bincount(np.concatenate(cells), minlength=draws * width)
+    return counts.astype(np.float32).reshape(draws, width)
 
 
-def _weighted_statistics(weights: Ints, ordered: Floats) -> Floats:
-    """Mean and quantiles of each draw; the values are sorted, weights is [draw, value]."""
-    found = np.full((len(weights), len(STATISTICS)), np.nan)
-    if not len(ordered):
+def _weighted_statistics(weights: Weights, ordered: Floats, block: int) -> Floats:
+    """Mean and quantiles of each draw; the values are sorted, weights is [draw, value].
+
+    A quantile is found by its block first and then within it: no sum runs over all the values.
+    """
+    draws, count = weights.shape
+    found = np.full((draws, len(STATISTICS)), np.nan)
+    if not count:
         return found
-    below = np.cumsum(weights, axis=1)
+    blocks = weights.reshape(draws, count // block, block)
+    below = np.cumsum(blocks.sum(axis=2), axis=1, dtype=np.float64)
     total = below[:, -1]
     filled = total > 0
     with np.errstate(invalid="ignore"):
         found[:, 0] = np.where(filled, (weights @ ordered) / total, np.nan)
+    every = np.arange(draws)
     for column, share in enumerate(QUANTILES.values(), start=1):
         rank = np.maximum(np.ceil(share * total - 1e-9), 1)
-        position = np.minimum((below < rank[:, None]).sum(axis=1), len(ordered) - 1)
+        at = np.minimum((below < rank[:, None]).sum(axis=1), count // block - 1)
+        before = below[every, at] - blocks[every, at].sum(axis=1)
+        inside = before[:, None] + np.cumsum(blocks[every, at], axis=1)
+        position = at * block + np.minimum((inside < rank[:, None]).sum(axis=1), block - 1)
         found[:, column] = np.where(filled, ordered[position], np.nan)
     return found

@@ -10,8 +10,8 @@ from rich.table import Table
 from analysis import words
 from analysis.claims import metric_of
 
-STYLES = {"better": "green", "worse": "red", "unclear": "dim", "": ""}
-CLARITY = {"better": "", "worse": "", "unclear": "no clear change"}
+STYLES = {"better": "green", "worse": "red", "unclear": "dim", "few": "dim"}
+CLARITY = {"unclear": "no clear change", "few": "too few to tell"}
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Cell:
     value: str
     change: str = ""
     interval: str = ""
-    verdict: str = ""  # better, worse, unclear, or nothing to say
+    verdict: str = ""  # better, worse, unclear, few, or nothing to say
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,9 @@ def table(summary: Mapping[str, Any]) -> Table:
 def _terminal(cell: Cell) -> str:
     if not cell.change:
         return cell.value
-    interval = f" ({cell.interval})" if cell.interval else ""
+    beside = cell.interval or CLARITY["few"]
     style = STYLES[cell.verdict]
-    text = f"{cell.change}{interval}"
-    return f"{cell.value}\n[{style}]{text}[/{style}]" if style else f"{cell.value}\n{text}"
+    return f"{cell.value}\n[{style}]{cell.change} ({beside})[/{style}]"
 
 
 def _wanted(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -57,10 +57,15 @@ def percent_interval(interval: Interval, *, signed: bool = True) -> str:
 
 
 def verdict(entry: dict[str, Any] | None) -> str:
-    """better, worse or unclear: does the interval of this change leave 0 out?"""
-    ends = known(entry["interval_95"] if entry else None)
-    if ends is None:
+    """better, worse or unclear: does the interval of this change leave 0 out?
+
+    few: something was measured, but too little for an interval.
+    """
+    if entry is None or entry["change"] is None:
         return ""
+    ends = known(entry["interval_95"])
+    if ends is None:
+        return "few"
     low, high = ends
     if high < 0:
         return "better"
@@ -81,31 +86,38 @@ def answer(summary: dict[str, Any]) -> str:
     """One sentence: who gains how much, who pays how much, and how sure that is."""
     policies = summary["policies"]
     labels = list(policies)
-    broken = [
-        entry["title"] for entry in policies.values() if entry["fidelity"]["verdict"] == "broken"
-    ]
-    caution = (
-        f"Not to be relied on (broken run under {and_list(broken)}; see fidelity): "
-        if broken
-        else ""
-    )
+    caution = _caution(policies)
     if len(labels) == 1:
-        return caution + _only_policy(policies[labels[0]])
+        return _sentence(caution + _only_policy(policies[labels[0]]))
     first, others = policies[labels[0]], [policies[label] for label in labels[1:]]
     metric = _flow_metric(others)
     chosen = min(others, key=lambda entry: _point(entry, metric) if metric else 0.0)
     several = len(others) > 1 and metric is not None
     findings = _findings(chosen, metric, "they" if several else None)
     if not findings:
-        return caution + "Nothing in the measured window can be compared."
+        return _sentence(caution + "nothing in the measured window can be compared.")
     if several and metric:
         opening = (
-            f"Of {len(others)} policies compared with {first['title']}, "
+            f"of {len(others)} policies compared with {first['title']}, "
             f"{chosen['title']} is best for {_whose(metric)}: "
         )
     else:
-        opening = f"Under {chosen['title']} instead of {first['title']}, "
-    return f"{caution}{opening}{'; '.join(findings)}."
+        opening = f"under {chosen['title']} instead of {first['title']}, "
+    return _sentence(f"{caution}{opening}{'; '.join(findings)}.")
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _caution(policies: dict[str, Any]) -> str:
+    for kind, advice in (("broken", "Not to be relied on"), ("doubtful", "With care")):
+        titles = [
+            entry["title"] for entry in policies.values() if entry["fidelity"]["verdict"] == kind
+        ]
+        if titles:
+            return f"{advice} ({kind} run under {and_list(titles)}): "
+    return ""
 
 
 def _only_policy(entry: dict[str, Any]) -> str:
@@ -119,7 +131,7 @@ def _only_policy(entry: dict[str, Any]) -> str:
         for job, training in entry["training"].items()
         if _finite(training["iteration_mean_ns"])
     ]
-    opening = f"Only {entry['title']} was run, so there is nothing to compare"
+    opening = f"only {entry['title']} was run, so there is nothing to compare"
     return f"{opening}: {and_list(parts)}." if parts else f"{opening}."
 
 
@@ -173,7 +185,9 @@ def _finding(whose: str, verb: str, entry: dict[str, Any]) -> str:
     if kind == "worse":
         ends = percent_interval(interval, signed=False)
         return f"{whose} take {size} longer on average (95{SPACE}% interval {ends})"
-    ends = percent_interval(interval) or "unknown"
+    if kind == "few":
+        return f"{whose} are too few to tell ({percent(entry['change'])})"
+    ends = percent_interval(interval)
     return f"{whose} show no clear change ({percent(entry['change'])}, 95{SPACE}% interval {ends})"
 
 

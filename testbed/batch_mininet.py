@@ -58,7 +58,11 @@ class BatchNode(Node):
         argv += ["-is", f"giveway:{self.run_id}:{self.name}"]
         self.master, self.slave = pty.openpty()
         self.shell = processes.popen(
-            argv, self.run_id, stdin=self.slave, stdout=self.slave, stderr=self.slave,
+            argv,
+            self.run_id,
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
             close_fds=False,
         )
         self.stdin = self.stdout = os.fdopen(self.master, "r")
@@ -86,11 +90,13 @@ class BatchNode(Node):
     def configure(self) -> None:
         """Apply what has been collected, in two processes."""
         if self.ip_batch:
-            processes.run(["ip", "-batch", "-"], stdin="\n".join(self.ip_batch) + "\n",
-                          netns_pid=self.pid)
+            processes.run(
+                ["ip", "-batch", "-"], stdin="\n".join(self.ip_batch) + "\n", netns_pid=self.pid
+            )
         if self.tc_batch:
-            processes.run(["tc", "-batch", "-"], stdin="\n".join(self.tc_batch) + "\n",
-                          netns_pid=self.pid)
+            processes.run(
+                ["tc", "-batch", "-"], stdin="\n".join(self.tc_batch) + "\n", netns_pid=self.pid
+            )
 
     def hang_up(self) -> None:
         """Ask the shell to go; `terminate` then finds it gone and does not have to wait."""
@@ -161,8 +167,14 @@ class BatchMininet(Mininet):
     """Add nodes and links as usual, then `start`. `stop` is safe at any time."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(switch=BatchBridge, host=BatchHost, link=BatchLink, controller=None,
-                         build=False, autoSetMacs=True)
+        super().__init__(
+            switch=BatchBridge,
+            host=BatchHost,
+            link=BatchLink,
+            controller=None,
+            build=False,
+            autoSetMacs=True,
+        )
         self._run_id = run_id
 
     def addHost(self, name: str, **params: Any) -> BatchHost:
@@ -228,4 +240,5 @@ class BatchMininet(Mininet):
             except subprocess.TimeoutExpired:
                 continue
             node.terminate()
-        self.hosts, self.switches, self.links = [], [], []
+        for kind in (self.hosts, self.switches, self.links):
+            kind.clear()

@@ -8,10 +8,8 @@ be full at once within that capacity, with headroom for the processes that fill 
 import math
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import policies
 import topologies
@@ -46,7 +44,6 @@ def measured(offload: bool, say: Callable[[str], None], run_id: str) -> float:
     say("measuring how much this machine can carry (once a day) …")
     found = max(_measure(offload, run_id) for _ in range(TRIES))
     known[key] = {"capacity_bps": found, "measured_at": time.time()}
-    machine.cache_folder().mkdir(parents=True, exist_ok=True)
     write_json(machine.cache_folder() / CACHE_FILE, known)
     return found
 
@@ -55,11 +52,12 @@ def _measure(offload: bool, run_id: str) -> float:
     cable = topologies.Cable(PROBE_RATE_BPS, 0, 1000)
     topology = topologies.available()["tor"](PROBE_HOSTS, cable)
     ring = list(zip(topology.hosts, topology.hosts[1:] + topology.hosts[:1], strict=True))
+    logs = machine.cache_folder() / "capacity-logs"
+    logs.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(prefix=f"giveway-{run_id}-") as logs,
         Network(
             topology, policies.available()["fifo"], Wiring(offload=offload), run_id=run_id
         ) as network,
-        Nursery(run_id, Path(logs) / "nursery.log") as nursery,
+        Nursery(run_id, logs / "nursery.log") as nursery,
     ):
-        return sum(goodput_bps(network, nursery, ring, Path(logs)))
+        return sum(goodput_bps(network, nursery, ring, logs))

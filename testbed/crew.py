@@ -24,11 +24,15 @@ class Crew:
             task.tell(**message)
 
     def await_all(
-        self, event: str, tasks: Iterable[Task] | None = None, *,
+        self,
+        event: str,
+        tasks: Iterable[Task] | None = None,
+        *,
         on_time: Callable[[int], None] = lambda time_ns: None,
     ) -> None:
         """Until every task has said `event`; calls `on_time` with how far they say they are."""
-        waiting = {task.name for task in tasks or self.tasks if event not in task.said}
+        asked = self.tasks if tasks is None else tasks
+        waiting = {task.name for task in asked if event not in task.said}
         for task in self.tasks:
             task.last_heard_s = time.monotonic()
         while waiting:
@@ -67,7 +71,9 @@ class Crew:
     def _died(self, task: Task) -> None:
         code = task.exit_code or 0
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        raise RunFailed(f"{task.name} {how}; its log: {last_words(task)}")
+        task.listen()  # it may have said why, and its log may be on a full disk
+        why = f": {task.said['error']['message']}" if "error" in task.said else ""
+        raise RunFailed(f"{task.name} {how}{why}; its log: {last_words(task)}")
 
 
 def last_words(task: Task) -> str:

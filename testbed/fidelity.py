@@ -7,7 +7,6 @@ The bounds stand here, with why, and are the same for every run.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# measured name -> (doubtful beyond, broken beyond, "over" or "under", sentence)
 # Lateness is in experiment time. 1 ms is a tenth of the queueing delay of a full 1,000-packet
 # port at 1 Gbit/s; 20 ms would move a flow to another phase of a training iteration.
 _LATE = (1_000_000, 20_000_000)
@@ -33,8 +32,8 @@ BOUNDS: dict[str, Bound] = {
     ),
     "sleep_late_p99_ns": Bound(*_LATE, True, "1 % of the compute sleeps were late by {ms:.2f} ms"),
     "flow_late_p99_ns": Bound(*_LATE, True, "1 % of the flows started late by {ms:.2f} ms"),
-    "cpu_idle_share": Bound(
-        0.03, -1.0, False, "the processors were idle for only {value:.1%} of the run"
+    "cpu_headroom_share": Bound(
+        0.1, 0.01, False, "the run itself left only {value:.0%} of the processors unused"
     ),
     "cpu_steal_share": Bound(
         0.05, 0.3, True, "other machines took {value:.0%} of this one's processors"

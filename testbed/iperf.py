@@ -55,7 +55,10 @@ def measure(config: dict[str, Any], control: Control) -> None:
 
 
 def goodput_bps(
-    network: Network, nursery: Nursery, pairs: Sequence[tuple[str, str]], logs: Path,
+    network: Network,
+    nursery: Nursery,
+    pairs: Sequence[tuple[str, str]],
+    logs: Path,
     duration_s: int = 1,
 ) -> list[float]:
     """What each (sender, receiver) pair achieves at the same time, in real bit/s."""

@@ -50,7 +50,10 @@ class Played:
 
 
 def play(
-    run: Run, network: Network, nursery: Nursery, folder: RunFolder,
+    run: Run,
+    network: Network,
+    nursery: Nursery,
+    folder: RunFolder,
     on_time: Callable[[int], None],
 ) -> Played:
     """Play a run on a network that is up. `on_time` hears how far it is, in experiment time."""
@@ -65,10 +68,9 @@ def play(
     sampler = stage.start_sampler()
     crew = Crew(nursery, [*workers, *generators, sampler])
 
-    ring_workers = [task for task in workers if task.name not in stage.lonely]
-    crew.await_all("listening", ring_workers)
-    for task in ring_workers:
-        task.tell(connect=True)
+    crew.await_all("listening", workers)
+    for worker in workers:
+        worker.tell(connect=True)
     crew.await_all("ready")
     crew.tell(epoch_ns=time.monotonic_ns() + START_AHEAD_NS, pids=stage.pids())
     crew.await_all("done", on_time=on_time)
@@ -84,16 +86,13 @@ def play(
 class Stage:
     """Starts the tasks of a run in their hosts' namespaces."""
 
-    def __init__(
-        self, run: Run, network: Network, nursery: Nursery, folder: RunFolder
-    ) -> None:
+    def __init__(self, run: Run, network: Network, nursery: Nursery, folder: RunFolder) -> None:
         self._run = run
         self._network = network
         self._nursery = nursery
         self._folder = folder
         self._on_host: dict[str, list[Task]] = {host: [] for host in network.topology.hosts}
         self._policy = run.choice.link_policy
-        self.lonely: set[str] = set()  # workers of jobs with one worker: nobody to connect to
 
     def start_workers(self, index: int, job: TrainingJob) -> list[Task]:
         band = self._run.bands[job.name]
@@ -117,15 +116,13 @@ class Stage:
                 "check": job.check,
             }
             tasks.append(self._start("workloads.worker:main", f"{job.name}-{host}", host, config))
-            if len(job.host_names) == 1:
-                self.lonely.add(tasks[-1].name)
         return tasks
 
     def start_generators(self, schedule: Schedule) -> list[Task]:
         hosts = self._network.topology.hosts
         mix_tos = [tos_of(self._run.bands[mix.name]) for mix in self._run.experiment.flows]
         doors = {str(tos): FIRST_FLOW_PORT + at for at, tos in enumerate(sorted(set(mix_tos)))}
-        flows: dict[int, list[tuple[int, int, str, int, int]]] = {at: [] for at in range(len(hosts))}
+        flows: list[list[tuple[int, int, str, int, int]]] = [[] for _ in hosts]
         for at in range(len(schedule.flow)):
             flows[int(schedule.src[at])].append(
                 (
@@ -218,9 +215,7 @@ def flow_rows(run: Run, schedule: Schedule, found: dict[str, list[Row]]) -> list
     return rows
 
 
-def measured(
-    workers: list[Task], generators: list[Task], sampler: Task
-) -> dict[str, float | None]:
+def measured(workers: list[Task], generators: list[Task], sampler: Task) -> dict[str, float | None]:
     """What the tasks noticed about the machine, in experiment time."""
     sleep_p50, sleep_p99 = percentiles(workers, "sleep_late_ns")
     flow_p50, flow_p99 = percentiles(generators, "flow_late_ns")
@@ -230,8 +225,7 @@ def measured(
         "sleep_late_p99_ns": sleep_p99,
         "flow_late_p50_ns": flow_p50,
         "flow_late_p99_ns": flow_p99,
-        "cpu_idle_share": round(machine["cpu_idle_share"], 4),
-        "cpu_steal_share": round(machine["cpu_steal_share"], 4),
+        **{key: round(value, 4) for key, value in machine.items() if key.startswith("cpu_")},
         "drops": machine["drops"],
     }
 
@@ -243,4 +237,3 @@ def percentiles(tasks: list[Task], key: str) -> tuple[float | None, float | None
         return None, None
     p50, p99 = np.percentile(values, [50, 99])
     return float(p50), float(p99)
-

@@ -45,9 +45,7 @@ def main(descriptor: int) -> None:
             for key, _ in selector.select():
                 if key.fileobj is controller:
                     request, control = receive(controller)
-                    pid = fork(request, control, controller)
-                    children[pid] = request["name"]
-                    report(controller, event="started", name=request["name"], pid=pid)
+                    children[fork(request, control, controller)] = request["name"]
                 else:
                     os.read(wakeup_read, 4096)
                     reap(children, controller)
@@ -94,20 +92,23 @@ def fork(request: dict[str, Any], control: socket.socket, controller: socket.soc
         control.close()
         return pid
     code = 1
+    line = Control(control)
     try:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         controller.close()
         become(request)
+        line.say("hello", pid=os.getpid())
         module, _, function = request["target"].partition(":")
-        getattr(importlib.import_module(module), function)(request["config"], Control(control))
+        getattr(importlib.import_module(module), function)(request["config"], line)
         code = 0
     except SystemExit as asked:
         code = asked.code if isinstance(asked.code, int) else 1
     except TaskError as error:
-        print(error, file=sys.stderr)
-    except BaseException:
+        line.say("error", message=str(error))
+    except BaseException as error:
+        line.say("error", message=f"{type(error).__name__}: {error}")
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -124,11 +125,24 @@ def become(request: dict[str, Any]) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     libc.prctl(PR_SET_TIMERSLACK, 1)
+    outrank_everybody()
     if request["netns_pid"] is not None:
         namespace = os.open(f"/proc/{request['netns_pid']}/ns/net", os.O_RDONLY)
         if libc.setns(namespace, CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"cannot enter the network of {request['name']}")
         os.close(namespace)
+
+
+def outrank_everybody() -> None:
+    """Real-time class, lowest rung: a task sleeps most of the time, and must wake on time.
+
+    On a machine with both cores busy, 99 % of the sleeps end within 0.5 ms; as an ordinary
+    process with the best nice value, within 40 ms.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        print("not allowed to use the real-time class: wake-ups may be late", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,6 @@ class Task:
     def __init__(self, name: str, control: socket.socket, log: Path) -> None:
         self.name = name
         self.log = log
-        self.pid: int | None = None
         self.exit_code: int | None = None
         self.last_heard_s = time.monotonic()
         self.said: dict[str, dict[str, Any]] = {}  # the last message of each kind
@@ -87,6 +86,11 @@ class Task:
 
     def fileno(self) -> int:
         return self._control.fileno()
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, once it has said hello."""
+        return self.said["hello"]["pid"] if "hello" in self.said else None
 
     def tell(self, **message: Any) -> None:
         """Send a message; a task that is already gone is noticed elsewhere, by its exit."""
@@ -193,9 +197,6 @@ class Nursery:
         for line in lines:
             message = json.loads(line)
             task = self.tasks[message["name"]]
-            if message["event"] == "started":
-                task.pid = message["pid"]
-                continue
             task.exit_code = message["code"]
             yield task, message
 

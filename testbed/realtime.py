@@ -86,7 +86,8 @@ def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> S
         dilation = capacity.dilation(asked.hosts, asked.rate_bps, capacity_bps)
         say(
             f"{asked.hosts} links of {asked.rate_bps / 1e9:g} Gbit/s on a machine that carries "
-            f"{capacity_bps / 1e9:.1f} Gbit/s: time runs {dilation:g} times slower"
+            f"{capacity_bps / 1e9:.1f} Gbit/s: "
+            + (f"time runs {dilation:g} times slower" if dilation > 1 else "no need to slow down")
         )
     else:
         dilation = float(experiment.dilation)
@@ -100,9 +101,7 @@ def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> S
     return Setting(topology_of(experiment), wiring, capacity_bps)
 
 
-def execute(
-    run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[int], None]
-) -> None:
+def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[int], None]) -> None:
     """Build, check, play, seal; the network is gone afterwards, whatever happened."""
     manifest = {
         "engine": "realtime",

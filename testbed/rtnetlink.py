@@ -108,9 +108,7 @@ class Namespace:
             )
         return found
 
-    def _dump(
-        self, kind: int, device: int
-    ) -> Iterator[tuple[tuple[int, ...], dict[int, bytes]]]:
+    def _dump(self, kind: int, device: int) -> Iterator[tuple[tuple[int, ...], dict[int, bytes]]]:
         body = _TC.pack(0, 0, 0, device, 0, 0, 0)
         header = _HEADER.pack(_HEADER.size + len(body), kind, NLM_F_REQUEST_DUMP, 1, 0)
         self._socket.send(header + body)

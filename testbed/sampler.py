@@ -58,8 +58,8 @@ class Sampler:
         self._latest: dict[tuple[str, str], tuple[int, int]] = {}
         self._busy = dict.fromkeys(pids, 0)
         self._sampled_ns = 0
-        self._machine_before: list[int] = []
-        self._machine_after: list[int] = []
+        self._before: tuple[list[int], int] = ([], 0)  # machine's ticks, the run's own
+        self._after: tuple[list[int], int] = ([], 0)
 
     def run(self, control: Control) -> None:
         heartbeat(self._loop, control)
@@ -68,10 +68,10 @@ class Sampler:
         self._loop.at(0, self._machine_starts)
         self._loop.at(self._settings.duration_ns, self._loop.stop)
         self._loop.run()
-        self._machine_after = machine_ticks()
+        self._after = self._ticks()
 
     def _machine_starts(self) -> None:
-        self._machine_before = machine_ticks()
+        self._before = self._ticks()
 
     def _sample(self) -> None:
         for namespace, ports in self._namespaces:
@@ -99,13 +99,27 @@ class Sampler:
             self._busy[host] = busy
         self._sampled_ns = time_ns
 
+    def _ticks(self) -> tuple[list[int], int]:
+        own = sum(process_ticks(pid) for pids in self._pids.values() for pid in pids)
+        return machine_ticks(), own
+
     def machine(self) -> dict[str, float]:
-        """How the machine's processors spent the run."""
-        pairs = zip(self._machine_before, self._machine_after, strict=True)
-        spent = [after - before for before, after in pairs]
+        """How the machine's processors spent the run.
+
+        Headroom is what the run did not use itself, in its tasks or in the kernel's packet work:
+        tasks outrank everything else, so other processes may fill it.
+        """
+        spent = [
+            after - before for before, after in zip(self._before[0], self._after[0], strict=True)
+        ]
         total = max(1, sum(spent))
-        idle, waiting, steal = spent[3], spent[4], spent[7]
-        return {"cpu_idle_share": (idle + waiting) / total, "cpu_steal_share": steal / total}
+        idle, waiting, interrupts, soft_interrupts, steal = spent[3:]
+        own = self._after[1] - self._before[1] + interrupts + soft_interrupts
+        return {
+            "cpu_idle_share": (idle + waiting) / total,
+            "cpu_headroom_share": max(0.0, 1 - (own + steal) / total),
+            "cpu_steal_share": steal / total,
+        }
 
     def drops(self) -> int:
         return sum(self._latest[key][1] - self._base[key][1] for key in self._latest)

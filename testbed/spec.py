@@ -284,6 +284,32 @@ class Experiment(Spec):
         }
         return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
 
+    def only(self, labels: Sequence[str] = (), seeds: Sequence[int] = ()) -> Self:
+        """This experiment with some of its policies and other seeds; empty means as it is.
+
+        A claim about a policy that is left out is left out too.
+        """
+        known = {choice.label: choice for choice in self.policies}
+        for label in labels:
+            if label not in known:
+                raise bad(f"--policy {label}: not in this file; it has {', '.join(known)}")
+        if any(seed < 0 for seed in seeds):
+            raise bad(f"--seed {min(seeds)}: a seed is 0 or more")
+        kept = [choice for choice in self.policies if not labels or choice.label in labels]
+        present = {choice.label for choice in kept}
+        claims = [
+            claim
+            for claim in self.claims
+            if claim.of in present and (claim.against is None or claim.against in present)
+        ]
+        return self.model_copy(
+            update={
+                "policies": tuple(kept),
+                "seeds": tuple(dict.fromkeys(seeds)) or self.seeds,
+                "claims": tuple(claims),
+            }
+        )
+
     def plan(
         self, engine: str, command: str, links: Sequence[Mapping[str, Any]] = ()
     ) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import run_folders
-from run_folders import Effect, Folder
 
 from analysis import report
+from tests import run_folders
+from tests.run_folders import Effect, Folder
 
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")

@@ -14,7 +14,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", buffering=1 << 18)
 
-    def write(self, table: str, *values: str | int | None) -> None:
+    def write(self, table: str, *values: str | float | None) -> None:
         self._file.write(json.dumps([table, *values], separators=(",", ":")) + "\n")
 
     def __enter__(self) -> Self:

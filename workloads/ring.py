@@ -9,7 +9,6 @@ file and dropped by the receiving kernel (MSG_TRUNC), so that no core is spent o
 import os
 import socket
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,15 +124,20 @@ class NumberTransfer(RingTransfer):
     """An all-reduce of real float32 numbers, summed in place: the test mode."""
 
     def __init__(
-        self, numbers: NDArray[np.float32], rank: int, workers: int, *sockets: Any
+        self,
+        numbers: NDArray[np.float32],
+        rank: int,
+        workers: int,
+        outgoing: socket.socket,
+        incoming: socket.socket,
     ) -> None:
-        super().__init__(numbers.size, rank, workers, *sockets)
+        super().__init__(numbers.size, rank, workers, outgoing, incoming)
         item = numbers.itemsize
         self._spans = [(start * item, length * item) for start, length in self._spans]
         self.numbers = numbers
-        self._bytes = memoryview(numbers).cast("B")
+        self._bytes = numbers.view(np.uint8).data
         self._arrived = np.empty_like(numbers)
-        self._arrived_bytes = memoryview(self._arrived).cast("B")
+        self._arrived_bytes = self._arrived.view(np.uint8).data
 
     def _put(self, offset: int, length: int) -> int:
         return self._outgoing.send(self._bytes[offset : offset + length])

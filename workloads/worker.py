@@ -69,17 +69,14 @@ class Peers:
     def __init__(self, settings: Settings, control: Control) -> None:
         rank, addresses, tos = settings.rank, settings.addresses, settings.tos
         workers = len(addresses)
-        self.next: socket.socket | None = None
-        self.last: socket.socket | None = None
-        self.star: list[socket.socket] = []  # rank 0: all others; others: rank 0
-        if workers == 1:
-            return
         ring_door = listener(addresses[rank], settings.port, tos)
         star_door = listener(addresses[0], settings.port + 1, tos) if rank == 0 else None
         control.say("listening")
         control.hear()
         self.next = connect(addresses[(rank + 1) % workers], settings.port, tos)
         self.last = accept(ring_door)
+        # Rank 0 is connected to all others, the others to rank 0.
+        self.star: list[socket.socket]
         if star_door is None:
             self.star = [connect(addresses[0], settings.port + 1, tos)]
         else:
@@ -229,10 +226,9 @@ class Worker:
 
     def _watch(self, receive: bool, send: bool) -> None:
         """Ask for readiness only where it would lead to something."""
-        if (receive, send) == self._watched or self._peers.next is None:
+        if (receive, send) == self._watched:
             return
         self._watched = (receive, send)
-        assert self._peers.last is not None
         self._loop.watch(self._peers.last.fileno(), READ if receive else 0, self._pump)
         self._loop.watch(self._peers.next.fileno(), WRITE if send else 0, self._pump)
 

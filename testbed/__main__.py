@@ -1,0 +1,5 @@
+"""`python -m testbed` is `giveway`."""
+
+from testbed.cli import main
+
+main()

@@ -1,0 +1,68 @@
+"""Everything that can be named in an experiment file or on the command line."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import policies
+import topologies
+from testbed.errors import BadInput
+from testbed.spec import load
+from workloads import profiles, sizes
+
+ENGINES = {"realtime": "Mininet on this machine's kernel; time is dilated where it is too slow"}
+EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+
+
+def show(console: Console) -> None:
+    _section(console, "experiments (giveway run FILE)", _experiments())
+    _section(console, "engines", ENGINES.items())
+    _section(
+        console,
+        "policies",
+        ((name, policy.description) for name, policy in policies.available().items()),
+    )
+    _section(
+        console,
+        "topologies",
+        ((name, _first_line(build.__module__)) for name, build in topologies.available().items()),
+    )
+    _section(
+        console,
+        "layer profiles",
+        ((name, profile.provenance) for name, profile in profiles.available().items()),
+    )
+    _section(
+        console,
+        "flow sizes",
+        (
+            (name, f"{cdf.source} (mean {cdf.mean_byte / 1000:,.0f} kB)")
+            for name, cdf in sizes.available().items()
+        ),
+    )
+
+
+def _experiments() -> Iterable[tuple[str, str]]:
+    for path in sorted(EXPERIMENTS.glob("*.yaml")):
+        try:
+            yield f"experiments/{path.name}", load(path).question
+        except BadInput as error:
+            yield f"experiments/{path.name}", str(error)
+
+
+def _first_line(module: str) -> str:
+    import importlib
+
+    return (importlib.import_module(module).__doc__ or "").strip().split("\n")[0]
+
+
+def _section(console: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
+    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for name, text in rows:
+        table.add_row(name, text)
+    console.print(table)
+    console.print()

@@ -1,0 +1,129 @@
+"""The command line: `giveway doctor | list | run | report | clean`.
+
+Exit codes: 0 done and all claims hold, 1 a claim does not hold, 2 bad input, 3 the machine cannot
+do it, 4 a run failed, 130 interrupted.
+"""
+
+import json
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from testbed import catalogue, doctor
+from testbed.clean import clean as clean_up
+from testbed.errors import BadInput, GivewayError
+from testbed.progress import Progress
+from testbed.spec import load
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    help="When training shares a network with latency-sensitive traffic: who gives way, "
+    "and what does each side pay?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+console = Console()
+
+
+def main() -> None:
+    """Run the command line; every expected trouble is one message and its exit code."""
+    try:
+        app(standalone_mode=True)
+    except GivewayError as error:
+        print(f"giveway: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="an experiment file")],
+    out: Annotated[Path | None, typer.Option(help="where to put the results")] = None,
+    engine: Annotated[str, typer.Option(help="how to run it: realtime")] = "realtime",
+    policy: Annotated[list[str] | None, typer.Option(help="only this policy (repeatable)")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="only this seed (repeatable)")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="override a key: topology.hosts=8")
+    ] = None,
+) -> None:
+    """Run an experiment and write its report.
+
+    Example: giveway run experiments/quickstart.yaml --out runs/first --seed 0
+    """
+    if engine not in catalogue.ENGINES:
+        raise BadInput(f"--engine {engine}: unknown; known are {', '.join(catalogue.ENGINES)}")
+    experiment = load(file, set_ or ()).only(policy or (), seed or ())
+    out = out or Path("runs") / f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    from testbed.run import run_experiment  # Mininet, only where a run needs it
+
+    runs = len(experiment.policies) * len(experiment.seeds)
+    command = "giveway " + shlex.join(sys.argv[1:])
+    try:
+        run_experiment(experiment, out, command, Progress(console, runs))
+    except KeyboardInterrupt:
+        print("giveway: interrupted; everything is cleaned up", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    show(out)
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(help="the folder of a run")]) -> None:
+    """Write summary and report of a finished run again.
+
+    Example: giveway report runs/first
+    """
+    from analysis import report as reports
+
+    reports.write(folder)
+    show(folder)
+
+
+def show(out: Path) -> None:
+    """The comparison table, the answer, where the report is; exit code 1 if a claim fails."""
+    from analysis.summary import claims_hold
+    from analysis.tables import table
+
+    summary = json.loads((out / "summary.json").read_text())
+    console.print(table(summary))
+    console.print(str(summary["answer"]), markup=False, highlight=False)
+    console.print(f"report: {out / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+    if not claims_hold(summary):
+        raise typer.Exit(1)
+
+
+@app.command("doctor")
+def doctor_(measure: Annotated[bool, typer.Option(help="also measure capacity")] = False) -> None:
+    """Say what this machine can run, and what to do about the rest.
+
+    Example: giveway doctor --measure
+    """
+    if not doctor.examine(console, measure):
+        raise typer.Exit(3)
+
+
+@app.command("list")
+def list_() -> None:
+    """Show every experiment, policy, topology, profile and size distribution.
+
+    Example: giveway list
+    """
+    catalogue.show(console)
+
+
+@app.command()
+def clean() -> None:
+    """Remove what runs that were killed have left; runs that are alive are not touched.
+
+    Example: giveway clean
+    """
+    ended = clean_up()
+    for leftover in ended:
+        console.print(f"ended {leftover.pid}: {leftover.command} (run {leftover.run_id})")
+    console.print(f"{len(ended)} leftover processes removed" if ended else "nothing was left over")

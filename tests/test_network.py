@@ -1,0 +1,186 @@
+"""The live network: really shaped, really separated, really gone afterwards."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import policies
+import topologies
+from policies import LinkPolicy
+from testbed import processes
+from testbed.errors import RunFailed
+from testbed.network import LivePort, Network, Wiring, compare
+from testbed.rtnetlink import Namespace, Qdisc, TrafficClass, device_indexes
+from tests.conftest import giveway
+
+pytestmark = pytest.mark.root
+
+CABLE = topologies.Cable(rate_bps=200_000_000, delay_ns=10_000, queue_packets=100)
+
+
+def tor(hosts: int) -> topologies.Topology:
+    return topologies.available()["tor"](hosts, CABLE)
+
+
+def network(policy: str = "fifo", hosts: int = 3, wiring: Wiring | None = None) -> Network:
+    return Network(tor(hosts), policies.available()[policy], wiring or Wiring(), run_id="test00")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_hosts_reach_each_other_and_nothing_else() -> None:
+    with network() as net:
+        for src in net.topology.hosts:
+            for dst in net.topology.hosts:
+                processes.run(["ping", "-c1", "-W2", net.address(dst)], netns_pid=net.pid(src))
+        routes = processes.run(["ip", "route"], netns_pid=net.pid("h1"))
+        assert routes.split()[:3] == ["10.0.0.0/8", "dev", "h1-eth0"]
+        assert len(routes.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("policy", policies.available().values(), ids=lambda policy: policy.name)
+def test_the_kernel_holds_what_was_asked_in_both_directions(policy: LinkPolicy) -> None:
+    with network(policy.name) as net:
+        links = {link: (asked, read) for link, asked, read in net.asked_and_read_bps()}
+    assert set(links) == {f"h{n}->s1" for n in (1, 2, 3)} | {f"s1->h{n}" for n in (1, 2, 3)}
+    assert all(asked == read == CABLE.rate_bps for asked, read in links.values())
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_dilation_slows_the_links_and_stretches_tcps_shortest_timeout() -> None:
+    with network(wiring=Wiring(dilation=4)) as net:
+        assert {live.port.rate_bps for live in net.ports} == {CABLE.rate_bps // 4}
+        assert all(read == CABLE.rate_bps for _, _, read in net.asked_and_read_bps())
+        route = processes.run(["ip", "route"], netns_pid=net.pid("h1"))
+        assert "congctl cubic" in route
+        assert "rto_min lock 800ms" in route
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_without_offloads_no_packet_is_larger_than_the_mtu() -> None:
+    with network(wiring=Wiring(offload=False)) as net:
+        link = processes.run(["ip", "-d", "link", "show", "h1-eth0"], netns_pid=net.pid("h1"))
+        assert "gso_max_segs 1 " in link
+        with Namespace(net.pid("h1")) as namespace:
+            index = device_indexes(net.pid("h1"))["h1-eth0"]
+            queue = namespace.qdiscs(index)["10:0"]
+    assert (queue.kind, queue.limit) == ("pfifo", CABLE.queue_packets)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_failure_while_building_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = replace(policies.available()["fifo"], commands=lambda port: ["qdisc add nonsense"])
+    with (
+        pytest.raises(RunFailed, match="tc -batch"),
+        Network(tor(3), broken, Wiring(), run_id="test00"),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_kernel_that_ignored_the_shaper_is_noticed() -> None:
+    deaf = replace(policies.available()["fifo"], commands=lambda port: [])
+    with (
+        pytest.raises(RunFailed, match="the kernel holds no shaper"),
+        Network(tor(3), deaf, Wiring(), run_id="test00"),
+    ):
+        pass
+
+
+def test_a_wrong_rate_or_queue_is_noticed() -> None:
+    policy = policies.available()["fifo"]
+    port = Network(tor(2), policy, Wiring(offload=False), run_id="test00")._port("d", CABLE)
+    live = LivePort("h1->s1", "h1", port, tuple(policy.queues(port)))
+
+    def held(rate_bps: int, limit: int) -> tuple[dict[str, TrafficClass], dict[str, Qdisc]]:
+        made = {
+            handle: TrafficClass(handle, "1:0", "a:0", rate_bps, rate_bps, 0, 0, 0)
+            for handle in ("1:1", "1:10")
+        }
+        options = limit.to_bytes(4, "little")
+        return made, {"a:0": Qdisc("a:0", "1:10", "pfifo", options, 0)}
+
+    assert compare(live, *held(CABLE.rate_bps, 100)) == CABLE.rate_bps
+    with pytest.raises(RunFailed, match="was asked, the kernel holds"):
+        compare(live, *held(CABLE.rate_bps // 2, 100))
+    with pytest.raises(RunFailed, match="a queue of 100 was asked"):
+        compare(live, *held(CABLE.rate_bps, 1000))
+
+
+SATURATED = """
+name: saturated
+question: Who gets what when two senders fill one port?
+topology: {{kind: tor, hosts: 3, rate: 100 Mbit/s, delay: about 10 us, queue: 100 packets}}
+duration: 3 s
+warmup: 1 s
+flows:
+  - {{name: urgent, schedule: urgent.csv}}
+  - {{name: patient, schedule: patient.csv}}
+policies: [{policy}]
+seeds: [0]
+dilation: 1
+"""
+HEADER = "start_ns,src,dst,size_byte\n"
+# policy -> bands of the two mixes, and the least and most that the urgent one may get
+PROMISES = {
+    "fifo": ("fifo", 0.25, 0.75),
+    "strict-priority": (
+        "{policy: strict-priority, bands: {urgent: high, patient: low}}",
+        0.97,
+        1.0,
+    ),
+    "htb-priority": ("{policy: htb-priority, bands: {urgent: high, patient: low}}", 0.76, 0.84),
+}
+# At the switch: two hosts send to a third. At the host: one host sends to two others.
+PLACES = {
+    "switch": (("h1", "h3", "h1->s1"), ("h2", "h3", "h2->s1")),
+    "host": (("h1", "h2", "s1->h2"), ("h1", "h3", "s1->h3")),
+}
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("policy", PROMISES)
+def test_two_saturating_senders_split_a_port_as_the_policy_promises(
+    policy: str, place: str, tmp_path: Path
+) -> None:
+    choice, least, most = PROMISES[policy]
+    (tmp_path / "saturated.yaml").write_text(SATURATED.format(policy=choice))
+    for name, (src, dst, _) in zip(("urgent", "patient"), PLACES[place], strict=True):
+        rows = "".join(f"{n},{src},{dst},100000000\n" for n in range(4))  # 4 flows of 8 s each
+        (tmp_path / f"{name}.csv").write_text(HEADER + rows)
+    done = giveway("run", tmp_path / "saturated.yaml", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    links = pd.read_parquet(tmp_path / "out" / policy / "seed-0" / "links.parquet")
+    late = links[links.time_ns > 1_000_000_000]
+    urgent, patient = (grouped_growth(late[late.link == link]) for _, _, link in PLACES[place])
+    share = urgent / (urgent + patient)
+    assert least <= share <= most
+    assert (urgent + patient) * 8 / 2 > 0.9 * 100_000_000, "the port was not full"
+
+
+def grouped_growth(links: pd.DataFrame) -> int:
+    """Bytes that passed, over all classes."""
+    counted = links.groupby("class")["bytes"]
+    return int((counted.max() - counted.min()).sum())
+
+
+def test_every_policy_has_a_promise_that_is_tested() -> None:
+    assert set(PROMISES) == set(policies.available())
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_networks_of_two_runs_live_side_by_side() -> None:
+    with network() as one, network("strict-priority") as two:
+        for net in (one, two):
+            processes.run(["ping", "-c1", "-W2", net.address("h2")], netns_pid=net.pid("h1"))
+        namespaces = {
+            subprocess.run(
+                ["readlink", f"/proc/{net.pid('h1')}/ns/net"], capture_output=True, check=True
+            ).stdout
+            for net in (one, two)
+        }
+        assert len(namespaces) == 2

@@ -1,0 +1,125 @@
+"""Policies are pure: a port in, tc commands out."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import policies
+from policies import BAND_TOS, LinkPolicy, Port
+from policies.base import MTU_FRAME_BYTE, tos_of
+from policies.htb_priority import SHARES
+
+ALL = list(policies.available().values())
+
+ports = st.builds(
+    Port,
+    device=st.just("h1-eth0"),
+    rate_bps=st.integers(1_000_000, 400_000_000_000),
+    queue_packets=st.integers(1, 100_000),
+    delay_ns=st.sampled_from([0, 10_000, 5_000_000]),
+    slack_ns=st.sampled_from([0, 200_000]),
+    count_bytes=st.booleans(),
+)
+
+
+def classes(policy: LinkPolicy, port: Port) -> dict[str, dict[str, str]]:
+    """The htb classes of the commands: class id -> its settings."""
+    found = {}
+    for command in policy.commands(port):
+        made = re.match(r"class replace dev (\S+) parent (\S+) classid (\S+) htb (.*)", command)
+        if made:
+            words = made[4].split()
+            found[made[3]] = dict(zip(words[::2], words[1::2], strict=True)) | {"parent": made[2]}
+    return found
+
+
+def test_every_policy_file_is_found() -> None:
+    assert {"fifo", "strict-priority", "htb-priority"} <= set(policies.available())
+
+
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
+@given(port=ports)
+def test_root_is_line_rate_and_no_class_may_exceed_it(policy: LinkPolicy, port: Port) -> None:
+    found = classes(policy, port)
+    assert found["1:1"]["rate"] == f"{port.rate_bps}bit"
+    assert all(made["ceil"] == f"{port.rate_bps}bit" for made in found.values())
+
+
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
+@given(port=ports)
+def test_guarantees_fit_into_the_line(policy: LinkPolicy, port: Port) -> None:
+    own = [
+        int(made["rate"].removesuffix("bit"))
+        for made in classes(policy, port).values()
+        if made["parent"] == "1:1"
+    ]
+    assert sum(own) <= port.rate_bps
+
+
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
+@given(port=ports)
+def test_each_band_has_a_queue_of_the_asked_length(policy: LinkPolicy, port: Port) -> None:
+    commands = "\n".join(policy.commands(port))
+    limit = (
+        f"bfifo limit {port.queue_packets * MTU_FRAME_BYTE}"
+        if port.count_bytes
+        else f"pfifo limit {port.queue_packets}"
+    )
+    queues = policy.queues(port)
+    assert [queue.band for queue in queues] == list(policy.bands)
+    for queue in queues:
+        number = queue.class_id.removeprefix("1:")
+        assert f"parent {queue.class_id} handle {number}: {limit}\n" in commands + "\n"
+
+
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
+@given(port=ports)
+def test_delay_stands_before_the_queues_so_that_it_drops_nothing(
+    policy: LinkPolicy, port: Port
+) -> None:
+    first, second, *_ = policy.commands(port)
+    if port.delay_ns:
+        assert f"root handle 9: netem delay {port.delay_ns}ns" in first
+        assert "parent 9:1 handle 1: htb" in second
+    else:
+        assert "root handle 1: htb" in first
+
+
+@pytest.mark.parametrize("name", ["strict-priority", "htb-priority"])
+@given(port=ports)
+def test_bands_are_served_in_order_and_chosen_by_tos(name: str, port: Port) -> None:
+    policy = policies.available()[name]
+    found = classes(policy, port)
+    prios = [int(found[queue.class_id]["prio"]) for queue in policy.queues(port)]
+    assert prios == sorted(set(prios))
+    commands = policy.commands(port)
+    for queue in policy.queues(port):
+        match = f"match ip tos {BAND_TOS[queue.band]:#04x} 0xfc flowid {queue.class_id}"
+        assert sum(match in command for command in commands) == 1
+
+
+@given(port=ports)
+def test_strict_priority_owes_the_low_band_nothing_to_speak_of(port: Port) -> None:
+    policy = policies.available()["strict-priority"]
+    low = classes(policy, port)[policy.queues(port)[-1].class_id]
+    assert int(low["rate"].removesuffix("bit")) <= port.rate_bps / 100
+    assert int(low["burst"].removesuffix("b")) == 2 * MTU_FRAME_BYTE
+
+
+def test_guaranteed_shares_add_up_to_the_line() -> None:
+    assert sum(SHARES.values()) == pytest.approx(1)
+
+
+def test_training_yields_under_every_policy_that_tells_traffic_apart() -> None:
+    for policy in ALL:
+        assert {policy.flows, policy.training} <= set(policy.bands)
+        if len(policy.bands) > 1:
+            assert policy.bands.index(policy.flows) < policy.bands.index(policy.training)
+
+
+def test_tos_bytes_differ_between_bands_and_leave_the_ecn_bits_alone() -> None:
+    values = [tos_of(band) for band in BAND_TOS]
+    assert len(set(values)) == len(values)
+    assert all(value & 0x03 == 0 for value in values)
