@@ -32,7 +32,7 @@ def fct_cdfs(flows: Mapping[str, pd.DataFrame], looks: Mapping[str, Look]) -> li
         finished = [values[~np.isnan(values)] for values in columns.values()]
         if not any(len(values) for values in finished):
             continue
-        length, unit = words.time_unit(float(np.median(np.concatenate(finished))))
+        length, unit = words.time_unit(_middle(np.concatenate(finished)))
         figure, axes = new_figure()
         medians = []
         for label, values in columns.items():
@@ -265,6 +265,11 @@ def _cdf(values: Floats) -> tuple[Floats, Floats]:
     shares = np.arange(1, len(finished) + 1) / max(len(values), 1)
     keep = _thin_index(len(finished))
     return finished[keep], shares[keep]
+
+
+def _middle(values: Floats) -> float:
+    """The middle of a log axis: its unit suits both ends best."""
+    return float(np.sqrt(values.min() * values.max()))
 
 
 def _thinned(values: Floats) -> Floats:

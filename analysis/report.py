@@ -52,7 +52,7 @@ def render(results: Results, summary: Summary) -> str:
         looks=looks,
         colours=look.COLOURS,
         rows=tables.comparison_table(summary),
-        fidelity=_worst(summary),
+        fidelity=_worst(results),
         runs=list(results.runs.values()),
         facts=_facts(results),
         claims=[_claim(claim, summary) for claim in summary["claims"]],
@@ -83,16 +83,16 @@ def _pictures(results: Results, summary: Summary, looks: Mapping[str, look.Look]
     }
 
 
-def _worst(summary: Summary) -> dict[str, Any]:
-    """The worst verdict of all runs, and whose it is."""
-    entries = summary["policies"].values()
-    worst = max((entry["fidelity"]["verdict"] for entry in entries), key=VERDICTS.index)
+def _worst(results: Results) -> dict[str, Any]:
+    """The worst verdict of all runs, and every reason, those of the worst runs first."""
+    titles = {policy.label: policy.title for policy in results.plan.policies}
+    runs = sorted(results.runs.values(), key=lambda run: -VERDICTS.index(run.fidelity["verdict"]))
     return {
-        "verdict": worst,
+        "verdict": runs[0].fidelity["verdict"],
         "reasons": [
-            f"{entry['title']}, {reason}"
-            for entry in entries
-            for reason in entry["fidelity"]["reasons"]
+            f"{titles[run.label]}, seed {run.seed}: {reason}"
+            for run in runs
+            for reason in run.fidelity.get("reasons") or []
         ],
     }
 

@@ -204,8 +204,9 @@ def test_the_answer_names_the_best_of_many(tmp_path: Path) -> None:
 
 
 def test_a_single_flow_or_iteration_is_no_certainty(tmp_path: Path) -> None:
-    found = summary_of(tmp_path, Folder(flows=6, sizes="small", compute_ns=750_000_000, seeds=(0,)))
+    found = summary_of(tmp_path, Folder(flows=5, sizes="small", compute_ns=750_000_000, seeds=(0,)))
     change = found["policies"]["strict-priority"]["change"]
+    assert 1 <= change["flows.all.fct_mean"]["pairs"] <= 4
     assert change["flows.all.fct_mean"]["change"] is not None
     assert change["flows.all.fct_mean"]["interval_95"] == [None, None]
     assert change["training.resnet50.iteration_mean"]["interval_95"] == [None, None]

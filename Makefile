@@ -1,0 +1,28 @@
+# Giveway: `make demo` and `make test` do everything, set-up included.
+.PHONY: help setup demo test lint bench clean
+
+# The realtime engine makes network namespaces, which takes root.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## install what is missing: Debian packages, .venv, pinned Python packages
+	@scripts/setup.sh
+
+demo: setup ## run the quickstart experiment and print where its report is
+	@$(SUDO) .venv/bin/giveway run experiments/quickstart.yaml
+
+test: ## run all tests (installs Chromium for the report's browser test)
+	@GIVEWAY_BROWSER=yes scripts/setup.sh
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
+	@$(SUDO) .venv/bin/pytest
+
+lint: setup ## formatter, linter, types
+	@.venv/bin/ruff format . && .venv/bin/ruff check --fix . && .venv/bin/mypy
+
+bench: setup ## measure what the project promises about speed, as ratios
+	@$(SUDO) .venv/bin/python -m bench
+
+clean: setup ## remove what killed runs have left
+	@$(SUDO) .venv/bin/giveway clean

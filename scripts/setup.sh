@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs what Giveway needs: Debian packages, a virtual environment, pinned Python packages.
+# Quick when there is nothing to do. Touches only the package manager, .venv and the pip cache.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Mininet and what it calls; iperf3's library; Chromium only for the report's browser test.
+packages=(mininet bridge-utils ethtool iputils-ping iproute2 iperf3 libiperf0 python3-venv)
+if [ "${GIVEWAY_BROWSER:-no}" = yes ]; then
+    case "$(. /etc/os-release && echo "$ID")" in
+        ubuntu) packages+=(chromium-browser chromium-chromedriver) ;;
+        *) packages+=(chromium chromium-driver) ;;
+    esac
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' ||
+        missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    say "installing Debian packages: ${missing[*]}"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        "${missing[@]}" > /dev/null
+fi
+
+# The system's Python, because Debian's Mininet is for it; the venv must see that package.
+python=/usr/bin/python3
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    say "error: $("$python" --version) is too old: Giveway needs Python 3.11 or newer"
+    exit 3
+fi
+if ! .venv/bin/python -c '' 2> /dev/null; then
+    say "making the virtual environment .venv"
+    "$python" -m venv --clear --system-site-packages .venv
+fi
+
+wanted=$(cat requirements.txt pyproject.toml | sha256sum | cut -d' ' -f1)
+if [ "$(cat .venv/giveway-installed 2> /dev/null)" != "$wanted" ]; then
+    say "installing the pinned Python packages of requirements.txt (a few minutes at the first time)"
+    .venv/bin/pip install -q --disable-pip-version-check -r requirements.txt 2>&1 |
+        { grep -v '^WARNING' || true; }
+    .venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e . 2>&1 |
+        { grep -v '^WARNING' || true; }
+    .venv/bin/python -c 'import testbed.cli'
+    echo "$wanted" > .venv/giveway-installed
+fi
+say "ready: .venv/bin/giveway --help"
