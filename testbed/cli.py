@@ -92,7 +92,7 @@ def show(out: Path) -> None:
 
     summary = json.loads((out / "summary.json").read_text())
     console.print(table(summary))
-    console.print(str(summary["answer"]), markup=False, highlight=False)
+    console.print(str(summary["answer"]), markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {out / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
     if not claims_hold(summary):
         raise typer.Exit(1)

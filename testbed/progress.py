@@ -16,7 +16,7 @@ class Progress:
         self._number = 0
 
     def say(self, text: str) -> None:
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
     def run(self, name: str, real_ns: int) -> Iterator[Callable[[int], None]]:
