@@ -73,15 +73,21 @@ def test_unfinished_flows_are_counted_and_left_out_of_pairs(tmp_path: Path) -> N
     fifo, strict = found["policies"]["fifo"], found["policies"]["strict-priority"]
     assert fifo["flows"]["all"]["unfinished"] > 50
     assert strict["flows"]["all"]["unfinished"] > 10
-    pairs = 0
+    pairs = []
     for seed in (0, 1, 2):
-        ends = [
+        first, policy = (
             pd.read_parquet(tmp_path / f"out/{label}/seed-{seed}/flows.parquet")
             for label in ("fifo", "strict-priority")
-        ]
-        inside = (ends[0].scheduled_ns >= 1e9) & (ends[0].scheduled_ns < 3e9)
-        pairs += int((inside & ends[0].end_ns.notna() & ends[1].end_ns.notna()).sum())
-    assert strict["change"]["flows.all.fct_mean"]["pairs"] == pairs
+        )
+        both = first.end_ns.notna() & policy.end_ns.notna()
+        inside = (first.scheduled_ns >= 1e9) & (first.scheduled_ns < 3e9)
+        fct = pd.DataFrame({"first": first.end_ns - first.start_ns})
+        fct["policy"] = policy.end_ns - policy.start_ns
+        pairs.append(fct[both & inside])
+    means = pd.concat(pairs).mean()
+    change = strict["change"]["flows.all.fct_mean"]
+    assert change["pairs"] == sum(len(part) for part in pairs)
+    assert change["change"] == pytest.approx(means["policy"] / means["first"] - 1)
 
 
 def test_nothing_is_nan(tmp_path: Path) -> None:
