@@ -14,9 +14,10 @@ from collections.abc import Callable
 import policies
 import topologies
 from testbed import machine
+from testbed.engine import Wiring
 from testbed.folder import write_json
 from testbed.iperf import goodput_bps
-from testbed.network import Network, Wiring
+from testbed.network import Network
 from testbed.processes import Nursery
 
 CACHE_FILE = "capacity.json"

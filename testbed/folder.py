@@ -1,7 +1,6 @@
-"""The run folder: JSON lines while running, Parquet at the end, `finished` last of all.
+"""The run folder while a run goes on: where tasks write their journals and logs.
 
-A table is written under another name and renamed; the manifest that says `finished` comes after
-every table. So a folder that says so is whole, whatever happened to the machine.
+testbed/seal.py turns it into the folder that analysis reads.
 """
 
 import errno
@@ -14,11 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from testbed.errors import BadInput, RunFailed
-from testbed.records import SCHEMA_VERSION, TABLES
 
 Row = list[Any]
 
@@ -71,39 +66,12 @@ class RunFolder:
             self.journals.mkdir(parents=True)
             self.logs.mkdir()
 
-    def seal(self, tables: Mapping[str, list[Row]], manifest: Mapping[str, Any]) -> None:
-        """Write every table, then the manifest that says `finished`, then drop the journals."""
-        for name, schema in TABLES.items():
-            self._write_table(name, schema, tables.get(name, []))
-        write_json(
-            self.path / "manifest.json",
-            {"schema_version": SCHEMA_VERSION, "status": "finished", **manifest},
-        )
-        for journal in self.journals.iterdir():
-            journal.unlink()
-        self.journals.rmdir()
-
     def fail(self, manifest: Mapping[str, Any], why: str) -> None:
         """Leave a note of what went wrong, if the disk still takes one."""
         try:
-            write_json(
-                self.path / "manifest.json",
-                {"schema_version": SCHEMA_VERSION, "status": "failed", "error": why, **manifest},
-            )
+            write_json(self.path / "manifest.json", {"status": "failed", "error": why, **manifest})
         except RunFailed:
             return
-
-    def _write_table(self, name: str, schema: pa.Schema, rows: list[Row]) -> None:
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-        table = pa.table(
-            [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)],
-            schema=schema,
-        )
-        path = self.path / f"{name}.parquet"
-        with writing(path):
-            half = path.with_name(path.name + ".half")
-            pq.write_table(table, half)
-            half.rename(path)
 
     def read_journals(self) -> dict[str, list[Row]]:
         """Every line of every journal, by table; files in the order of their names."""

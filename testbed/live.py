@@ -1,23 +1,24 @@
-"""One run on a live network: start the tasks, let them play, collect what they saw.
+"""One run on a live network: build it, start the tasks, let them play, take it down.
 
-The realtime engine calls this on the machine's own kernel; time may be dilated. What a policy, a
-profile or a schedule means is not decided here.
+The realtime engine does this on the machine's own kernel, where time may be dilated; the virtual
+engine inside a kernel whose clock is virtual. What a policy, a profile or a schedule means is not
+decided here.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from policies.base import tos_of
 from testbed.crew import Crew
-from testbed.folder import Row, RunFolder
+from testbed.engine import Performance, Run, Setting
+from testbed.folder import RunFolder
 from testbed.network import Network
 from testbed.processes import Nursery, Task
 from testbed.rtnetlink import device_indexes
-from testbed.spec import Experiment, PolicyChoice, TrainingJob
+from testbed.spec import TrainingJob
 from workloads.schedule import Schedule, schedule_of
 
 FIRST_FLOW_PORT = 6000  # one for each ToS
@@ -27,26 +28,54 @@ SAMPLES = 100  # of counters, over a run
 SHORTEST_SAMPLE_NS = 20_000_000
 
 
-@dataclass(frozen=True)
-class Run:
-    """One policy and one seed of an experiment."""
+def perform(
+    run: Run,
+    setting: Setting,
+    folder: RunFolder,
+    on_time: Callable[[int], None],
+    *,
+    measure_link: bool,
+) -> Performance:
+    """Play a run from nothing to nothing; its records are then in the folder's journals.
 
-    experiment: Experiment
-    choice: PolicyChoice
-    seed: int
-    run_id: str
+    `on_time` hears how far it is, in experiment time. `measure_link` sends iperf3 over one link
+    first, to see whether this machine really carries what the kernel promises.
+    """
+    policy = run.choice.link_policy
+    with (
+        Network(setting.topology, policy, setting.wiring, run_id=run.run_id) as network,
+        Nursery(run.run_id, folder.logs / "nursery.log") as nursery,
+    ):
+        description = described(run, network)
+        ratio = shaped_rate_ratio(network, nursery, folder) if measure_link else None
+        measured = play(run, network, nursery, folder, on_time)
+    return Performance(description, {"shaped_rate_ratio": ratio, **measured})
 
-    @property
-    def bands(self) -> dict[str, str]:
-        return self.experiment.bands(self.choice)
+
+def described(run: Run, network: Network) -> dict[str, Any]:
+    delay = run.experiment.topology.delay
+    first, second, *_ = network.topology.hosts
+    return {
+        "tcp": network.wiring.tcp,
+        "offload": network.wiring.offload,
+        "delay_asked_ns": delay.ns,
+        "delay_strict": delay.strict,
+        "netem": network.wiring.netem,
+        "idle_rtt_ns": network.idle_rtt_ns(first, second),
+        "ports": [
+            {"link": link, "asked_bps": asked, "read_bps": read}
+            for link, asked, read in network.asked_and_read_bps()
+        ],
+    }
 
 
-@dataclass(frozen=True)
-class Played:
-    """What a run left: its tables, and what was measured about the machine meanwhile."""
+def shaped_rate_ratio(network: Network, nursery: Nursery, folder: RunFolder) -> float:
+    """What one link carries, over what its rate allows after headers."""
+    from testbed.iperf import HEADER_LIMIT, goodput_bps
 
-    tables: dict[str, list[Row]]
-    measured: dict[str, float | None]
+    first, second, *_ = network.topology.hosts
+    [achieved_bps] = goodput_bps(network, nursery, [(first, second)], folder.logs)
+    return round(achieved_bps / (network.ports[0].port.rate_bps * HEADER_LIMIT), 4)
 
 
 def play(
@@ -55,8 +84,8 @@ def play(
     nursery: Nursery,
     folder: RunFolder,
     on_time: Callable[[int], None],
-) -> Played:
-    """Play a run on a network that is up. `on_time` hears how far it is, in experiment time."""
+) -> dict[str, float | None]:
+    """Lead the tasks of a run through it; returns what they noticed about the machine."""
     schedule = schedule_of(run.experiment, run.seed)
     stage = Stage(run, network, nursery, folder)
     workers = [
@@ -75,12 +104,7 @@ def play(
     crew.tell(epoch_ns=time.monotonic_ns() + START_AHEAD_NS, pids=stage.pids())
     crew.await_all("done", on_time=on_time)
     crew.dismiss()
-
-    found = folder.read_journals()
-    tables = {name: found.get(name, []) for name in ("iterations", "computes", "transfers")}
-    tables |= {name: found.get(name, []) for name in ("links", "hosts")}
-    tables["flows"] = flow_rows(run, schedule, found)
-    return Played(tables, measured(workers, generators, sampler))
+    return noticed(workers, generators, sampler)
 
 
 class Stage:
@@ -187,35 +211,7 @@ class Stage:
         return task
 
 
-def flow_rows(run: Run, schedule: Schedule, found: dict[str, list[Row]]) -> list[Row]:
-    """One row a scheduled flow, finished or not, in the order of the schedule."""
-    started = dict(map(tuple, found.get("start", [])))
-    ended = dict(map(tuple, found.get("end", [])))
-    hosts = run.experiment.host_names
-    mixes = [
-        (mix.name, run.choice.link_policy.bands.index(run.bands[mix.name]))
-        for mix in run.experiment.flows
-    ]
-    rows = []
-    for at, flow in enumerate(schedule.flow.tolist()):
-        mix, priority = mixes[schedule.mix[at]]
-        rows.append(
-            [
-                flow,
-                mix,
-                hosts[schedule.src[at]],
-                hosts[schedule.dst[at]],
-                int(schedule.size_byte[at]),
-                priority,
-                int(schedule.start_ns[at]),
-                started.get(flow),
-                ended.get(flow),
-            ]
-        )
-    return rows
-
-
-def measured(workers: list[Task], generators: list[Task], sampler: Task) -> dict[str, float | None]:
+def noticed(workers: list[Task], generators: list[Task], sampler: Task) -> dict[str, float | None]:
     """What the tasks noticed about the machine, in experiment time."""
     sleep_p50, sleep_p99 = percentiles(workers, "sleep_late_ns")
     flow_p50, flow_p99 = percentiles(generators, "flow_late_ns")

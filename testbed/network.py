@@ -13,6 +13,7 @@ from policies import LinkPolicy, Port, Queue
 from policies.base import MTU_FRAME_BYTE
 from testbed import processes
 from testbed.batch_mininet import BatchMininet, BatchNode
+from testbed.engine import Wiring
 from testbed.errors import RunFailed
 from testbed.rtnetlink import Namespace, Qdisc, TrafficClass, device_indexes
 from topologies import Cable, Topology
@@ -22,17 +23,6 @@ from topologies import Cable, Topology
 OFFLOAD_SEGMENTS = 10
 RTO_MIN_MS = 200  # Linux's own; a dilated run has to stretch it
 PINGS = 20
-
-
-@dataclass(frozen=True)
-class Wiring:
-    """How the ports of a network are set up, besides the topology and the policy."""
-
-    dilation: float = 1.0
-    offload: bool = True
-    netem: bool = False  # whether the asked delay is applied
-    tcp: str = "cubic"
-    timer_slack_ns: int = 200_000
 
 
 @dataclass(frozen=True)

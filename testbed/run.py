@@ -9,8 +9,8 @@ from pathlib import Path
 from analysis import report
 from testbed import folder, realtime
 from testbed.clean import clean
+from testbed.engine import Run
 from testbed.folder import RunFolder
-from testbed.live import Run
 from testbed.progress import Progress
 from testbed.spec import Experiment
 

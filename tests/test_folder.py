@@ -9,6 +9,7 @@ import pytest
 from testbed.errors import BadInput, RunFailed
 from testbed.folder import RunFolder, create, write_atomically
 from testbed.records import TABLES
+from testbed.seal import seal
 from workloads.journal import Journal
 
 
@@ -19,7 +20,7 @@ def test_journals_become_tables_and_finished_comes_last(tmp_path: Path) -> None:
     with Journal(folder.journals / "a.jsonl") as journal:
         journal.write("iterations", "job", 0, 0, 0, 11, 7, 4)
     rows = folder.read_journals()
-    folder.seal(rows, {"seed": 0})
+    seal(folder, rows, {"seed": 0})
     table = pd.read_parquet(folder.path / "iterations.parquet")
     assert table.worker.tolist() == [0, 1]
     assert table.wait_ns.tolist() == [4, 3]
@@ -36,7 +37,7 @@ def test_a_table_that_cannot_be_written_leaves_the_run_unfinished(tmp_path: Path
     (folder.path / "flows.parquet").mkdir()  # in the way of the rename
     (folder.path / "flows.parquet" / "x").touch()
     with pytest.raises(RunFailed, match=r"cannot write .*flows.parquet"):
-        folder.seal({}, {})
+        seal(folder, {}, {})
     assert not (folder.path / "manifest.json").exists()
 
 

@@ -11,8 +11,9 @@ import policies
 import topologies
 from policies import LinkPolicy
 from testbed import processes
+from testbed.engine import Wiring
 from testbed.errors import RunFailed
-from testbed.network import LivePort, Network, Wiring, compare
+from testbed.network import LivePort, Network, compare
 from testbed.rtnetlink import Namespace, Qdisc, TrafficClass, device_indexes
 from tests.conftest import giveway
 

@@ -1,0 +1,123 @@
+"""Building and tearing down a shaped rack, against stock Mininet doing the same.
+
+Each build runs in a process and a network namespace of its own, so stock Mininet, whose switch
+ports live in the root namespace, touches nothing of the machine's. The clock starts when
+everything is imported and stops when the kernel has really taken the last namespace apart.
+"""
+
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+from bench.base import Effort, Ratio, run_id
+from testbed import processes
+from testbed.errors import RunFailed
+
+GOAL = 4.0
+HOSTS, RATE_MBIT = 64, 1000
+GONE_LIMIT_S = 30.0
+BUILD_LIMIT_S = 120.0
+
+
+def measure(effort: Effort) -> list[Ratio]:
+    hosts = 4 if effort.tiny else HOSTS
+    pairs = [(timed("stock", hosts), timed("giveway", hosts)) for _ in range(effort.repeats)]
+    shown = "; ".join(f"{stock:.2f} s against {ours:.2f} s" for stock, ours in pairs)
+    return [
+        Ratio(
+            f"stock Mininet's time over ours, {hosts} shaped hosts up and down",
+            tuple(stock / ours for stock, ours in pairs),
+            GOAL,
+            note=shown,
+        )
+    ]
+
+
+def timed(who: str, hosts: int) -> float:
+    """Seconds that a fresh process needs to build the rack and take it down."""
+    command = [sys.executable, "-m", "bench.build_tor", who, str(hosts)]
+    return float(processes.run(["unshare", "-n", *command], limit_s=BUILD_LIMIT_S).split()[-1])
+
+
+def stock(hosts: int) -> Callable[[], None]:
+    """Stock Mininet as `mn --topo single,64 --switch lxbr --link tc,bw=1000` builds it."""
+    import mininet.net
+    from mininet.link import TCLink
+    from mininet.log import setLogLevel
+    from mininet.nodelib import LinuxBridge
+    from mininet.topo import SingleSwitchTopo
+
+    mininet.net.fixLimits = lambda: None  # it would rewrite the machine's sysctls
+    setLogLevel("critical")
+
+    def build() -> None:
+        topology = SingleSwitchTopo(hosts, lopts={"bw": RATE_MBIT})
+        net = mininet.net.Mininet(
+            topology, switch=LinuxBridge, link=TCLink, controller=None, build=False
+        )
+        try:
+            net.start()
+        finally:
+            net.stop()
+
+    return build
+
+
+def giveway(hosts: int) -> Callable[[], None]:
+    import policies
+    import topologies
+    from testbed.network import Network, Wiring
+
+    cable = topologies.Cable(RATE_MBIT * 1_000_000, 0, 1000)
+    topology = topologies.available()["tor"](hosts, cable)
+    policy = policies.available()["fifo"]
+
+    def build() -> None:
+        with Network(topology, policy, Wiring(), run_id=run_id()):
+            pass
+
+    return build
+
+
+def seconds(build: Callable[[], None]) -> float:
+    """How long a build takes until the kernel has cleaned up after it.
+
+    The kernel takes dead namespaces apart in the background, in the order in which they died. So a
+    witness of ours that dies last is gone last, and with it its end of a cable that we can see.
+    """
+    witness = processes.popen(["unshare", "-n", "cat"], run_id(), stdin=-1, stdout=-1)
+    witness.stdin.write(b"there?\n")
+    witness.stdin.flush()
+    witness.stdout.readline()  # by now it has its namespace
+    processes.run(
+        [
+            "ip",
+            "link",
+            "add",
+            "witness",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "w",
+            "netns",
+            str(witness.pid),
+        ]
+    )
+    try:
+        start_s = time.perf_counter()
+        build()
+    finally:
+        witness.kill()
+        witness.wait()
+    give_up_s = time.perf_counter() + GONE_LIMIT_S
+    while any(name == "witness" for _, name in socket.if_nameindex()):
+        if time.perf_counter() > give_up_s:
+            raise RunFailed(f"the namespaces were not gone within {GONE_LIMIT_S:g} s")
+        time.sleep(0.001)
+    return time.perf_counter() - start_s
+
+
+if __name__ == "__main__":
+    print(seconds({"stock": stock, "giveway": giveway}[sys.argv[1]](int(sys.argv[2]))))
