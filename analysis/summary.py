@@ -4,6 +4,7 @@ Times are nanoseconds and the key says so; shares and changes are fractions (0.1
 could not be measured is null, never NaN and never left out.
 """
 
+import hashlib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -69,6 +70,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
         "name": plan.name,
         "question": plan.question,
         "engine": plan.engine,
+        "digest": _digest(results),
         "seeds": list(plan.seeds),
         "window_ns": list(plan.window_ns),
         "interval": {
@@ -82,6 +84,15 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
     cleaned: Summary = _without_nan(summary)
     cleaned["answer"] = words.answer(cleaned)
     return cleaned
+
+
+def _digest(results: Results) -> str:
+    """One digest for the records of all runs; equal only if every run's are equal."""
+    lines = [
+        f"{label} {seed} {run.manifest.get('digest')}"
+        for (label, seed), run in sorted(results.runs.items())
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def claims_hold(summary: Summary) -> bool:

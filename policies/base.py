@@ -79,7 +79,7 @@ def shaped_root(port: Port, default_class: int) -> list[str]:
         in_flight = port.rate_bps * port.delay_ns // (1_000_000_000 * smallest_frame_bit)
         commands.append(
             f"qdisc replace dev {port.device} root handle 9: netem "
-            f"delay {port.delay_ns}ns limit {in_flight + 1000}"
+            f"delay {port.delay_ns / 1000:.3f}us limit {in_flight + 1000}"
         )
         attach = "parent 9:1"
     return [

@@ -8,17 +8,17 @@ from rich.table import Table
 
 import policies
 import topologies
+from testbed import engines
 from testbed.errors import BadInput
 from testbed.spec import load
 from workloads import profiles, sizes
 
-ENGINES = {"realtime": "Mininet on this machine's kernel; time is dilated where it is too slow"}
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
 
 def show(console: Console) -> None:
     _section(console, "experiments (giveway run FILE)", _experiments())
-    _section(console, "engines", ENGINES.items())
+    _section(console, "engines", engines.DESCRIPTIONS.items())
     _section(
         console,
         "policies",

@@ -14,9 +14,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from testbed import catalogue, doctor
+from testbed import catalogue, doctor, engines
 from testbed.clean import clean as clean_up
-from testbed.errors import BadInput, GivewayError
+from testbed.errors import GivewayError
 from testbed.progress import Progress
 from testbed.spec import load
 
@@ -46,19 +46,21 @@ def main() -> None:
 def run(
     file: Annotated[Path, typer.Argument(help="an experiment file")],
     out: Annotated[Path | None, typer.Option(help="where to put the results")] = None,
-    engine: Annotated[str, typer.Option(help="how to run it: realtime")] = "realtime",
+    engine: Annotated[str, typer.Option(help="auto, realtime or virtual")] = engines.AUTO,
     policy: Annotated[list[str] | None, typer.Option(help="only this policy (repeatable)")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="only this seed (repeatable)")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="override a key: topology.hosts=8")
+    ] = None,
+    expect: Annotated[
+        str | None, typer.Option(help="the digest that the records must have (virtual engine)")
     ] = None,
 ) -> None:
     """Run an experiment and write its report.
 
     Example: giveway run experiments/quickstart.yaml --out runs/first --seed 0
     """
-    if engine not in catalogue.ENGINES:
-        raise BadInput(f"--engine {engine}: unknown; known are {', '.join(catalogue.ENGINES)}")
+    engine = engines.resolve(engine)
     experiment = load(file, set_ or ()).only(policy or (), seed or ())
     out = out or Path("runs") / f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
     from testbed.run import run_experiment  # Mininet, only where a run needs it
@@ -66,11 +68,11 @@ def run(
     runs = len(experiment.policies) * len(experiment.seeds)
     command = "giveway " + shlex.join(sys.argv[1:])
     try:
-        run_experiment(experiment, out, command, Progress(console, runs))
+        run_experiment(experiment, out, engine, command, Progress(console, runs))
     except KeyboardInterrupt:
         print("giveway: interrupted; everything is cleaned up", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    show(out)
+    show(out, expect)
 
 
 @app.command()
@@ -85,8 +87,11 @@ def report(folder: Annotated[Path, typer.Argument(help="the folder of a run")]) 
     show(folder)
 
 
-def show(out: Path) -> None:
-    """The comparison table, the answer, where the report is; exit code 1 if a claim fails."""
+def show(out: Path, expect: str | None = None) -> None:
+    """The comparison table, the answer, where the report is.
+
+    Exit code 1 if a claim does not hold, or the records are not those that were expected.
+    """
     from analysis.summary import claims_hold
     from analysis.tables import table
 
@@ -94,6 +99,10 @@ def show(out: Path) -> None:
     console.print(table(summary))
     console.print(str(summary["answer"]), markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {out / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"digest: {summary['digest']}", markup=False, highlight=False, soft_wrap=True)
+    if expect is not None and not summary["digest"].startswith(expect):
+        print(f"giveway: other records than expected: the digest is not {expect}", file=sys.stderr)
+        raise typer.Exit(1)
     if not claims_hold(summary):
         raise typer.Exit(1)
 

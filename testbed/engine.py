@@ -1,10 +1,10 @@
 """What every engine shares: a run, and the setting that it is played in.
 
-An engine is a module with three functions: `demand` refuses what it cannot do before anything is
-started, `settle` decides how all runs of an experiment are played, `execute` plays one run.
+An engine is a module with the functions of `Engine`. `execute` is what it is for.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,17 +57,29 @@ class Performance:
 
 
 class Engine(Protocol):
+    """What the module of an engine has."""
+
     NAME: str
 
-    def demand(self, experiment: Experiment) -> None: ...
+    def demand(self, experiment: Experiment) -> None:
+        """Raise CannotRun if this machine cannot do it; nothing has been started."""
 
-    def settle(
-        self, experiment: Experiment, say: Callable[[str], None], run_id: str
-    ) -> Setting: ...
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Held while runs go on; refuses if another one would be disturbed."""
+
+    def parallel(self, experiment: Experiment) -> int:
+        """How many runs may go on at once without changing a result."""
+
+    def settle(self, experiment: Experiment, say: Callable[[str], None], run_id: str) -> Setting:
+        """Decide how all runs of the experiment are played."""
 
     def execute(
         self, run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[int], None]
-    ) -> None: ...
+    ) -> None:
+        """Play one run and seal its folder."""
+
+    def cancel(self) -> None:
+        """End the runs of other threads, soon."""
 
 
 def topology_of(experiment: Experiment) -> Topology:

@@ -63,8 +63,8 @@ class RunFolder:
         self.journals = path / "journals"
         self.logs = path / "logs"
         with writing(path):
-            self.journals.mkdir(parents=True)
-            self.logs.mkdir()
+            self.journals.mkdir(parents=True, exist_ok=True)
+            self.logs.mkdir(exist_ok=True)
 
     def fail(self, manifest: Mapping[str, Any], why: str) -> None:
         """Leave a note of what went wrong, if the disk still takes one."""

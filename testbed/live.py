@@ -44,7 +44,9 @@ def perform(
     policy = run.choice.link_policy
     with (
         Network(setting.topology, policy, setting.wiring, run_id=run.run_id) as network,
-        Nursery(run.run_id, folder.logs / "nursery.log") as nursery,
+        Nursery(
+            run.run_id, folder.logs / "nursery.log", outrank=setting.wiring.timer_slack_ns > 0
+        ) as nursery,
     ):
         description = described(run, network)
         ratio = shaped_rate_ratio(network, nursery, folder) if measure_link else None

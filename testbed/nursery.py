@@ -125,7 +125,8 @@ def become(request: dict[str, Any]) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     libc.prctl(PR_SET_TIMERSLACK, 1)
-    outrank_everybody()
+    if request["outrank"]:
+        outrank_everybody()
     if request["netns_pid"] is not None:
         namespace = os.open(f"/proc/{request['netns_pid']}/ns/net", os.O_RDONLY)
         if libc.setns(namespace, CLONE_NEWNET):

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,10 +27,10 @@ CONTROLLER_VARIABLE = "GIVEWAY_CONTROLLER"
 LOG_TAIL_LINES = 12
 
 
-def environment(run_id: str) -> dict[str, str]:
+def environment(run_id: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """What every process of a run carries, so that `giveway clean` can tell whose it is."""
     return {
-        **os.environ,
+        **(os.environ if base is None else base),
         RUN_VARIABLE: run_id,
         CONTROLLER_VARIABLE: f"{os.getpid()}:{start_time(os.getpid())}",
     }
@@ -67,9 +67,11 @@ def run(
     return done.stdout
 
 
-def popen(argv: Sequence[str], run_id: str, **options: Any) -> subprocess.Popen[Any]:
-    """Start a long-lived process that carries the run id."""
-    return subprocess.Popen(argv, env=environment(run_id), **options)
+def popen(
+    argv: Sequence[str], run_id: str, *, base: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.Popen[Any]:
+    """Start a long-lived process that carries the run id; `base` replaces our environment."""
+    return subprocess.Popen(argv, env=environment(run_id, base), **options)
 
 
 class Task:
@@ -130,7 +132,8 @@ class Nursery:
     Use as a context manager: leaving it ends every task.
     """
 
-    def __init__(self, run_id: str, log: Path) -> None:
+    def __init__(self, run_id: str, log: Path, *, outrank: bool = True) -> None:
+        self._outrank = outrank  # tasks go before every other process of the machine
         self.tasks: dict[str, Task] = {}
         ours, theirs = socket.socketpair()
         self._socket = ours
@@ -166,6 +169,7 @@ class Nursery:
             "config": config,
             "log": str(log),
             "netns_pid": netns_pid,
+            "outrank": self._outrank,
         }
         data = json.dumps(request).encode()
         with theirs:

@@ -1,8 +1,10 @@
-"""Telling people how far a run is: a bar with the time left on a terminal, else plain lines."""
+"""Telling people how far runs are: bars with the time left on a terminal, else plain lines."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -10,34 +12,58 @@ from rich.progress import Progress as Bars
 
 
 class Progress:
+    """A context manager: bars are drawn while it is entered. Safe to use from several threads."""
+
     def __init__(self, console: Console, runs: int) -> None:
         self._console = console
         self._runs = runs
         self._number = 0
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[done_s]:.1f} s"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._console.is_terminal:
+            self._bars.stop()
 
     def say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
-    def run(self, name: str, real_ns: int) -> Iterator[Callable[[int], None]]:
-        """Show one run; yields a function to be called with the real nanoseconds done."""
+    def run(self, name: str, duration_ns: int) -> Iterator[Callable[[int], None]]:
+        """Show one run; yields a function to be called with the experiment time that is done."""
         self._number += 1
         label = f"[{self._number}/{self._runs}] {name}"
         if self._console.is_terminal:
-            yield from self._bar(label, real_ns)
+            yield from self._bar(label, duration_ns)
         else:
-            yield from self._lines(label, real_ns)
+            yield from self._lines(label, duration_ns)
 
-    def _bar(self, label: str, real_ns: int) -> Iterator[Callable[[int], None]]:
-        columns = [TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()]
-        with Bars(*columns, console=self._console) as bars:
-            bar = bars.add_task(label, total=real_ns)
-            yield lambda done_ns: bars.update(bar, completed=done_ns)
-            bars.update(bar, completed=real_ns)
+    def _bar(self, label: str, duration_ns: int) -> Iterator[Callable[[int], None]]:
+        bar = self._bars.add_task(label.replace("[", r"\["), total=duration_ns, done_s=0.0)
 
-    def _lines(self, label: str, real_ns: int) -> Iterator[Callable[[int], None]]:
+        def show(done_ns: int) -> None:
+            self._bars.update(bar, completed=done_ns, done_s=done_ns / 1e9)
+
+        yield show
+        show(duration_ns)
+
+    def _lines(self, label: str, duration_ns: int) -> Iterator[Callable[[int], None]]:
         started_s = time.monotonic()
-        self._console.print(f"{label} … {real_ns / 1e9:.0f} s", highlight=False, markup=False)
+        self.say(f"{label}: {duration_ns / 1e9:g} s of experiment time …")
         yield lambda done_ns: None
-        took_s = time.monotonic() - started_s
-        self._console.print(f"{label} done in {took_s:.1f} s", highlight=False, markup=False)
+        self.say(f"{label}: done in {time.monotonic() - started_s:.1f} s")

@@ -33,6 +33,14 @@ def exclusive() -> Iterator[None]:
         yield
 
 
+def parallel(experiment: Experiment) -> int:
+    return 1
+
+
+def cancel() -> None:
+    """Nothing to do: runs go on in the main thread, one at a time."""
+
+
 def demand(experiment: Experiment) -> None:
     """Refuse what this machine's kernel cannot do, before anything is started."""
     here = machine.demand_realtime()

@@ -34,7 +34,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class TrafficClass:
-    """An htb class: what was configured and what has passed."""
+    """A class of a qdisc: what was configured and what has passed."""
 
     handle: str
     parent: str
@@ -69,15 +69,15 @@ class Namespace:
             self._socket = thread.submit(_socket_in, pid).result()
 
     def classes(self, device: int) -> dict[str, TrafficClass]:
-        """The htb classes of an interface (by index), by handle."""
+        """The classes of an interface (by index), by handle; only htb's have rates."""
         found = {}
         for message, attributes in self._dump(RTM_GETTCLASS, device):
-            options = dict(_attributes(attributes[TCA_OPTIONS]))
-            parms = options.get(TCA_HTB_PARMS)
-            if parms is None:
-                continue
-            rate, ceil = (_RATE.unpack_from(parms, at)[5] for at in (0, _RATE.size))
-            _, _, _, _, prio = struct.unpack_from("=5I", parms, 2 * _RATE.size)
+            options = dict(_attributes(attributes.get(TCA_OPTIONS, b"")))
+            rate = ceil = prio = 0
+            if TCA_HTB_PARMS in options:
+                parms = options[TCA_HTB_PARMS]
+                rate, ceil = (_RATE.unpack_from(parms, at)[5] for at in (0, _RATE.size))
+                prio = struct.unpack_from("=5I", parms, 2 * _RATE.size)[4]
             sent, drops = _statistics(attributes)
             handle = _handle(message[4])
             found[handle] = TrafficClass(

@@ -2,49 +2,78 @@
 
 import secrets
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
 from analysis import report
-from testbed import folder, realtime
+from testbed import engines, folder
 from testbed.clean import clean
-from testbed.engine import Run
+from testbed.engine import Engine, Run, Setting
 from testbed.folder import RunFolder
 from testbed.progress import Progress
 from testbed.spec import Experiment
 
 
-def run_experiment(experiment: Experiment, out: Path, command: str, progress: Progress) -> None:
+def run_experiment(
+    experiment: Experiment, out: Path, engine_name: str, command: str, progress: Progress
+) -> None:
     """Run everything, then write summary and report."""
-    realtime.demand(experiment)
+    engine = engines.get(engine_name)
+    engine.demand(experiment)
     run_id = secrets.token_hex(3)
-    with realtime.exclusive(), stoppable():
+    with engine.exclusive(), stoppable(), progress:
         for leftover in clean():
             progress.say(f"removed what a dead run left: {leftover.command} ({leftover.pid})")
         folder.create(out)
-        setting = realtime.settle(experiment, progress.say, run_id)
+        setting = engine.settle(experiment, progress.say, run_id)
         links = [
             {"link": f"{near}->{far}", "rate_bps": link.cable.rate_bps}
             for link in setting.topology.links
             for near, far in ((link.a, link.b), (link.b, link.a))
         ]
         folder.write_atomically(out / "experiment.yaml", experiment.to_yaml())
-        folder.write_json(out / "plan.json", experiment.plan("realtime", command, links))
-        for choice in experiment.policies:
-            for seed in experiment.seeds:
-                run = Run(experiment, choice, seed, run_id)
-                run_folder = RunFolder(out / choice.label / f"seed-{seed}")
-                real_ns = int(experiment.duration_ns * setting.wiring.dilation)
-                with progress.run(f"{choice.label}, seed {seed}", real_ns) as on_real_time:
-                    on_time = dilated(on_real_time, setting.wiring.dilation)
-                    realtime.execute(run, run_folder, setting, on_time)
+        folder.write_json(out / "plan.json", experiment.plan(engine.NAME, command, links))
+        runs = [
+            Run(experiment, choice, seed, run_id)
+            for choice in experiment.policies
+            for seed in experiment.seeds
+        ]
+        execute_all(engine, runs, out, setting, progress)
     progress.say("analysing …")
     report.write(out)
 
 
-def dilated(on_real_time: Callable[[int], None], dilation: float) -> Callable[[int], None]:
-    return lambda time_ns: on_real_time(int(time_ns * dilation))
+def execute_all(
+    engine: Engine, runs: list[Run], out: Path, setting: Setting, progress: Progress
+) -> None:
+    """One after another, or as many at once as the engine can without changing a result."""
+
+    def execute(run: Run) -> None:
+        run_folder = RunFolder(out / run.choice.label / f"seed-{run.seed}")
+        name = f"{run.choice.label}, seed {run.seed}"
+        with progress.run(name, run.experiment.duration_ns) as on_time:
+            engine.execute(run, run_folder, setting, on_time)
+
+    at_once = engine.parallel(runs[0].experiment)
+    if at_once == 1:
+        for run in runs:
+            execute(run)
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        futures = [pool.submit(execute, run) for run in runs]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        except BaseException:
+            engine.cancel()
+            pool.shutdown(cancel_futures=True)
+            raise
+        failed = [future for future in done if future.exception()]
+        if failed:
+            engine.cancel()
+            pool.shutdown(cancel_futures=True)
+            failed[0].result()
 
 
 @contextmanager

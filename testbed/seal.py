@@ -4,6 +4,8 @@ A table is written under another name and renamed; the manifest that says `finis
 every table. So a folder that says so is whole, whatever happened to the machine.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -61,10 +63,19 @@ def seal(folder: RunFolder, records: Mapping[str, list[Row]], manifest: Mapping[
     """Write every table, then the manifest that says `finished`, then drop the journals."""
     for name, schema in TABLES.items():
         write_table(folder, name, schema, records.get(name, []))
-    write_json(folder.path / "manifest.json", {"status": "finished", **manifest})
+    write_json(
+        folder.path / "manifest.json",
+        {"status": "finished", "digest": digest(records), **manifest},
+    )
     for journal in folder.journals.iterdir():
         journal.unlink()
     folder.journals.rmdir()
+
+
+def digest(records: Mapping[str, list[Row]]) -> str:
+    """Of what happened to flows and iterations, every time included."""
+    told = [records.get(name, []) for name in ("flows", "iterations")]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def write_table(folder: RunFolder, name: str, schema: pa.Schema, rows: list[Row]) -> None:

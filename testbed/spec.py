@@ -170,7 +170,7 @@ class Experiment(Spec):
     tcp: Annotated[
         str, BeforeValidator(one_of("congestion control", "cubic", "reno", "bbr", "dctcp"))
     ] = "cubic"
-    offload: Annotated[bool | Literal["auto"], BeforeValidator(_offload)] = True
+    offload: Annotated[bool | Literal["auto"], BeforeValidator(_offload)] = "auto"
     dilation: Annotated[float | Literal["auto"], BeforeValidator(_dilation)] = "auto"
 
     @model_validator(mode="after")

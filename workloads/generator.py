@@ -18,7 +18,7 @@ from workloads.control import Control
 from workloads.journal import Journal
 from workloads.loop import READ, WRITE, Clock, Loop
 from workloads.ring import PIECE_BYTE, SCRATCH, blank_file
-from workloads.sockets import listener, mark
+from workloads.sockets import Patience, listener, mark
 from workloads.task import heartbeat, lateness
 
 HEADER = struct.Struct("!QQ")  # flow, size in bytes (the header included)
@@ -166,6 +166,7 @@ class Receiving:
         self.flow = -1
         self._header = b""
         self._left = 0
+        self._patience = Patience(sock)
 
     def pump(self) -> bool:
         """Take what has arrived; True when the last byte is in."""
@@ -185,5 +186,7 @@ class Receiving:
                     raise ConnectionError("closed before its last byte")
                 self._left -= count
         except BlockingIOError:
+            if self._left:
+                self._patience.wait_for(self._left)
             return False
         return True

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.sockets import Patience
+
 PIECE_BYTE = 1 << 20  # one system call's worth
 
 
@@ -62,6 +64,7 @@ class RingTransfer:
         self._spans = spans(total_byte, workers)
         self._outgoing = outgoing
         self._incoming = incoming
+        self._patience = Patience(incoming)
         self._sent_steps = 0
         self._sent_byte = 0  # of the step being sent
         self._received_steps = 0
@@ -98,9 +101,11 @@ class RingTransfer:
             step = self._steps[self._received_steps]
             start, length = self._spans[step.receive]
             if self._received_byte < length:
+                missing = length - self._received_byte
                 try:
-                    count = self._take(start + self._received_byte, length - self._received_byte)
+                    count = self._take(start + self._received_byte, missing)
                 except BlockingIOError:
+                    self._patience.wait_for(missing)
                     return
                 if count == 0:
                     raise ConnectionError("the worker before this one closed its connection")

@@ -1,0 +1,30 @@
+"""The engines by name, imported only when one is wanted: not every machine has every library."""
+
+import importlib
+from typing import cast
+
+from testbed.engine import Engine
+from testbed.errors import BadInput
+
+MODULES = {"realtime": "testbed.realtime", "virtual": "testbed.virtual.engine"}
+DESCRIPTIONS = {
+    "realtime": "Mininet on this machine's kernel; time is dilated where it is too slow",
+    "virtual": "the same network in a Linux kernel with a virtual clock: exact, no root",
+}
+AUTO = "auto"
+
+
+def resolve(name: str) -> str:
+    """The engine that a name means: `auto` is virtual where its kernel is built."""
+    if name == AUTO:
+        from testbed.virtual.build import find
+
+        return "virtual" if find() else "realtime"
+    if name not in MODULES:
+        raise BadInput(f"--engine {name}: unknown; known are {', '.join([AUTO, *MODULES])}")
+    return name
+
+
+def get(name: str) -> Engine:
+    """The engine itself: a module with the functions of `Engine`."""
+    return cast(Engine, importlib.import_module(MODULES[resolve(name)]))

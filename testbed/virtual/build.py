@@ -1,0 +1,448 @@
+"""Builds, once for a machine, the Linux kernel whose clock is virtual.
+
+The kernel is User-Mode Linux: an ordinary program, built and run without root. Its source
+comes from GIVEWAY_KERNEL_SOURCE, else from the machine's own apt sources, else from the newest
+Debian backports on the mirror that the machine itself uses; apt checks every signature, and no
+system file is changed. What stays in the cache is the program and a small JSON file.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from testbed.errors import CannotRun
+
+FRAGMENT = Path(__file__).with_name("kernel.config")
+# Raised by hand when this file changes in a way that changes the kernel.
+RECIPE = 1
+# 6.1 dies on CPUs with AVX-512; seccomp=on, twice as fast as ptrace, came with 6.16.
+OLDEST = (6, 13)
+# Only for the progress line: what this fragment compiles of Linux 7.2.
+ABOUT_FILES = 710
+DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+# Names that Debian moves from release to release, newest first.
+BACKPORTS = ("stable-backports", "oldstable-backports")
+# Command to Debian package.
+NEEDED = {
+    "make": "make",
+    "gcc": "gcc",
+    "ld": "binutils",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "tar": "tar",
+    "xz": "xz-utils",
+}
+# Sources that no User-Mode Linux compiles, half of the tree. Their Kconfig files are read.
+UNUSED = (
+    "*/arch/*/boot/dts/*",
+    "*/drivers/gpu/*.[ch]",
+    "*/drivers/media/*.[ch]",
+    "*/drivers/net/ethernet/*.[ch]",
+    "*/drivers/net/wireless/*.[ch]",
+    "*/sound/*.[ch]",
+    "*/tools/perf/*",
+    "*/tools/testing/*",
+    "*/Documentation/*.rst",
+    "*/Documentation/*.yaml",
+)
+
+# What the build of a tree leaves in it; make would refuse to build beside that.
+BUILT = (".config", "include/config", "include/generated", "arch/*/include/generated", "*.o", "*.a")
+
+# What the kernel has as constants: file, text in the source, text in its place.
+EDITS = (
+    # The clock counts nanoseconds, not units of 256 ns, and reading it takes 1 ns, not 256.
+    ("arch/um/include/linux/time-internal.h",
+     "#define TIMER_MULTIPLIER 256", "#define TIMER_MULTIPLIER 1"),
+    # A timer fires at its nanosecond, not 500 ns later when the rounded clock was too early.
+    ("arch/um/include/linux/time-internal.h",
+     "#define TIMER_MIN_DELTA  500", "#define TIMER_MIN_DELTA  1"),
+    ("arch/um/kernel/time.c", "\tdelta += 1;\n", ""),
+    # tc hands over delays and bursts in ticks: of 1 ns, not of 64 ns (10 us became 9.984 us).
+    ("include/net/pkt_sched.h", "PSCHED_SHIFT\t\t\t6", "PSCHED_SHIFT\t\t\t0"),
+    # Randomness comes from the kernel's command line and the virtual clock, not from the host
+    # nor from the moment at which one of its signals arrived.
+    ("arch/um/os-Linux/util.c",
+     "return getrandom(buf, len, flags);", "memset(buf, 0, len);\n\treturn len;"),
+    ("kernel/irq/handle.c", "\tadd_interrupt_randomness(desc->irq_data.irq);\n", ""),
+    # TCP's shortest timers are two ticks: 8 ms as on Debian's own kernel, not 20 ms.
+    ("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100", "config HZ\n\tint\n\tdefault 250"),
+)  # fmt: skip
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel: `program` is what is started."""
+
+    program: Path
+    version: str
+    config_digest: str
+    built_s: float
+
+
+def cache_folder() -> Path:
+    named = os.environ.get("GIVEWAY_CACHE")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "giveway"
+
+
+def find(cache: Path | None = None) -> Kernel | None:
+    """The newest kernel in the cache that this recipe built on this kind of machine."""
+    found = []
+    for record in (cache or cache_folder()).glob("kernel-*/kernel.json"):
+        facts = json.loads(record.read_text())
+        if record.parent.name == _name(facts["version"]):
+            found.append(Kernel(record.with_name("linux"), **facts))
+    return max(found, key=lambda kernel: _numbers(kernel.version), default=None)
+
+
+def build(say: Say, cache: Path | None = None) -> Kernel:
+    """Build the kernel unless the cache has it; raises CannotRun with what to do."""
+    cache = cache or cache_folder()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotRun(f"{cache}: {error.strerror}; set GIVEWAY_CACHE to another folder") from None
+    with _only_one(cache, say):
+        present = find(cache)
+        if present:
+            return present
+        _check_tools()
+        for left in cache.glob("building-*"):
+            shutil.rmtree(left)
+        # The kernel's Makefile refuses a folder with a space or a colon in its name.
+        place = None if re.search(r"[\s:]", str(cache.absolute())) else cache.absolute()
+        with tempfile.TemporaryDirectory(prefix="building-", dir=place) as folder:
+            return _build(Path(folder).resolve(), cache, say)
+
+
+def _build(work: Path, cache: Path, say: Say) -> Kernel:
+    started = time.monotonic()
+    log = Log(cache / "kernel-build.log")
+    source = _source(work, log, say)
+    output = work / "output"
+    output.mkdir()
+    version = _version(source, output)
+    if _numbers(version)[:2] < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise CannotRun(
+            f"{source}: Linux {version} is too old, {oldest} or newer is needed; {HINT}"
+        )
+    say(f"configuring Linux {version}")
+    _edit(source)
+    fragment = shutil.copy(FRAGMENT, work / "fragment")
+    log.run(
+        ["make", "-C", source, f"O={output}", "ARCH=um", f"KCONFIG_ALLCONFIG={fragment}",
+         "allnoconfig"],
+        "the kernel cannot be configured",
+    )  # fmt: skip
+    _check_config(output / ".config", version)
+    _compile(source, output, version, log, say)
+    done = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
+    done.chmod(0o755)
+    log.run(["strip", "-o", done / "linux", output / "linux"], "the kernel cannot be stripped")
+    kernel = Kernel(
+        program=cache / _name(version) / "linux",
+        version=version,
+        config_digest=hashlib.sha256((output / ".config").read_bytes()).hexdigest(),
+        built_s=round(time.monotonic() - started, 1),
+    )
+    facts = asdict(kernel)
+    del facts["program"]
+    (done / "kernel.json").write_text(json.dumps(facts, indent=2) + "\n")
+    # A kernel.json is there only with its program: both arrive by this one rename.
+    done.rename(kernel.program.parent)
+    return kernel
+
+
+def _name(version: str) -> str:
+    words = [version, FRAGMENT.read_text(), str(RECIPE), platform.machine()]
+    digest = hashlib.sha256("\0".join(words).encode()).hexdigest()
+    return f"kernel-{version}-{digest[:12]}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+@contextmanager
+def _only_one(cache: Path, say: Say) -> Iterator[None]:
+    """Hold the cache's lock; it falls with the process, however that ends."""
+    with (cache / "kernel.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another process is building the kernel: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _check_tools() -> None:
+    missing = [package for command, package in NEEDED.items() if shutil.which(command) is None]
+    if "gcc" not in missing:
+        probe = subprocess.run(
+            ["gcc", "-fsyntax-only", "-xc", "-"], input=b"#include <stdio.h>", capture_output=True
+        )
+        if probe.returncode:
+            missing.append("libc6-dev")
+    if missing:
+        raise CannotRun(
+            "the virtual-clock kernel cannot be built: commands are missing; "
+            f"as root: apt-get install {' '.join(missing)}"
+        )
+
+
+class Log:
+    """Runs commands with their output in one file, which errors point to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.write_text("\n")
+
+    def run(self, command: list[str | Path], trouble: str, cwd: Path | None = None) -> None:
+        if self.status(command, cwd):
+            raise self.error(trouble)
+
+    def status(self, command: list[str | Path], cwd: Path | None = None) -> int:
+        with self.path.open("a") as log:
+            log.write(f"$ {' '.join(map(str, command))}\n")
+            log.flush()
+            return subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_plain(), cwd=cwd
+            ).returncode
+
+    def error(self, trouble: str) -> CannotRun:
+        last = self.path.read_text(errors="replace").rpartition("\n$ ")[2].splitlines()[1:]
+        telling = [line for line in last if re.search(r"error|^E:|cannot|not |fail", line, re.I)]
+        line = (telling or last or ["no output"])[0].strip()
+        return CannotRun(f"{trouble}: {line}; the whole log: {self.path}")
+
+
+def _plain() -> dict[str, str]:
+    """The environment without what would steer make or translate its messages."""
+    steering = {"ARCH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KCONFIG_CONFIG", "CROSS_COMPILE",
+                "SUBARCH", "KBUILD_OUTPUT", "KCFLAGS"}  # fmt: skip
+    kept = {name: value for name, value in os.environ.items() if name not in steering}
+    return kept | {"LC_ALL": "C"}
+
+
+HINT = "set GIVEWAY_KERNEL_SOURCE to a kernel source tree or tarball"
+
+
+def _source(work: Path, log: Log, say: Say) -> Path:
+    named = os.environ.get("GIVEWAY_KERNEL_SOURCE")
+    if named:
+        path = Path(named).expanduser().absolute()
+        if path.is_dir():
+            # A copy: the recipe edits it, and nobody expects that of a tree of theirs.
+            say(f"copying {path}")
+            tarball = work / "tree.tar"
+            unused = [f"--exclude={pattern}" for pattern in (*UNUSED, *BUILT)]
+            log.run(
+                ["tar", "-cf", tarball, "--exclude-vcs", *unused, "-C", path.parent, path.name],
+                f"{path} cannot be copied",
+            )
+            return _unpack(tarball, path, work, log, say)
+        if path.is_file():
+            return _unpack(path, path, work, log, say)
+        raise CannotRun(f"GIVEWAY_KERNEL_SOURCE={named}: no such file or folder")
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise CannotRun(f"no apt here to fetch a kernel source with; {HINT}")
+    tarball = _fetch(work, log, say)
+    return _unpack(tarball, tarball, work, log, say)
+
+
+def _unpack(tarball: Path, origin: Path, work: Path, log: Log, say: Say) -> Path:
+    say(f"unpacking {tarball.name}")
+    into = work / "source"
+    into.mkdir()
+    unused = [f"--exclude={pattern}" for pattern in UNUSED]
+    log.run(["tar", "-xf", tarball, "-C", into, *unused], f"{origin} cannot be unpacked")
+    trees = [path.parent for path in into.glob("*/Kbuild")]
+    if len(trees) != 1:
+        raise CannotRun(f"{origin}: not one kernel source tree; {HINT}")
+    return trees[0]
+
+
+def _fetch(work: Path, log: Log, say: Say) -> Path:
+    """The tarball of the newest linux-source package that apt can find, signature checked."""
+    say("looking for a kernel source")
+    own = Apt(work / "apt", log)
+    own.update()
+    package = own.newest()
+    if package:
+        return own.tarball(package, say)
+    for mirror in own.mirrors():
+        for suite in BACKPORTS:
+            private = Apt(work / f"apt-{suite}", log, mirror, suite)
+            if private.update() and (package := private.newest()):
+                return private.tarball(package, say)
+            shutil.rmtree(private.folder)
+    oldest = ".".join(map(str, OLDEST))
+    raise CannotRun(
+        f"apt finds no linux-source-{oldest} or newer, here or in Debian's backports "
+        f"(log: {log.path}); {HINT}"
+    )
+
+
+class Apt:
+    """apt with lists and a cache of its own; with a mirror, with a sources file of its own."""
+
+    def __init__(self, folder: Path, log: Log, mirror: str = "", suite: str = "") -> None:
+        self.folder = folder
+        self.log = log
+        (folder / "lists" / "partial").mkdir(parents=True)
+        (folder / "cache" / "archives" / "partial").mkdir(parents=True)
+        settings = {"Dir::State::lists": folder / "lists", "Dir::Cache": folder / "cache"}
+        if mirror:
+            signed = f"[signed-by={DEBIAN_KEYRING}] " if DEBIAN_KEYRING.exists() else ""
+            sources = folder / "sources.list"
+            sources.write_text(f"deb {signed}{mirror} {suite} main\n")
+            settings |= {
+                "Dir::Etc::sourcelist": sources,
+                "Dir::Etc::sourceparts": Path("/dev/null"),
+            }
+        # Without the hooks that other packages hang on an update: they change system files.
+        lines = ["#clear APT::Update::Post-Invoke;", "#clear APT::Update::Post-Invoke-Success;"]
+        lines += [f'{key} "{value}";' for key, value in settings.items()]
+        # As root apt would fetch as another user, who cannot write here.
+        lines += ['APT::Sandbox::User "root";', 'Acquire::Languages "none";']
+        self.config = folder / "apt.conf"
+        self.config.write_text("\n".join(lines) + "\n")
+
+    def update(self) -> bool:
+        return self.log.status(["apt-get", "-c", self.config, "-q", "update"]) == 0
+
+    def newest(self) -> str | None:
+        """The newest linux-source package, if it is new enough."""
+        names = re.findall(
+            r"^linux-source-[\d.]+$", self._ask("apt-cache", "pkgnames", "linux-source-"), re.M
+        )
+        best = max(names, key=_numbers, default="")
+        return best if _numbers(best)[:2] >= OLDEST else None
+
+    def mirrors(self) -> list[str]:
+        """Where the machine's own Debian packages come from."""
+        lines = self._ask(
+            "apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages"
+        ).splitlines()
+        debian = [line.split(maxsplit=1)[1] for line in lines if line.startswith("Debian ")]
+        return list(dict.fromkeys(debian))
+
+    def tarball(self, package: str, say: Say) -> Path:
+        say(f"fetching {package}")
+        self.log.run(
+            ["apt-get", "-c", self.config, "-q", "download", package],
+            f"{package} cannot be fetched",
+            cwd=self.folder,
+        )
+        [deb] = self.folder.glob("*.deb")
+        self.log.run(["dpkg-deb", "-x", deb, self.folder / "deb"], f"{deb} cannot be unpacked")
+        deb.unlink()
+        found = sorted((self.folder / "deb" / "usr" / "src").rglob("linux-source-*.tar.*"))
+        if not found:
+            raise CannotRun(f"{package} holds no kernel tarball; {HINT}")
+        return found[0]
+
+    def _ask(self, program: str, *words: str) -> str:
+        command = [program, "-c", str(self.config), *words]
+        return subprocess.run(command, capture_output=True, text=True, env=_plain()).stdout
+
+
+def _version(source: Path, output: Path) -> str:
+    command = ["make", "-s", "-C", str(source), f"O={output}", "ARCH=um", "kernelversion"]
+    asked = subprocess.run(command, capture_output=True, text=True, env=_plain())
+    words = asked.stdout.split()
+    if asked.returncode or not words:
+        last = (asked.stderr.strip().splitlines() or ["make gave no version"])[-1]
+        raise CannotRun(f"{source}: not a kernel source tree: {last}; {HINT}")
+    return words[-1]
+
+
+def _edit(source: Path) -> None:
+    for name, old, new in EDITS:
+        path = source / name
+        text = path.read_text()
+        if text.count(old) != 1:
+            raise CannotRun(
+                f"{path}: {old.strip()!r} is not there once: this recipe is too old; {HINT}"
+            )
+        path.write_text(text.replace(old, new))
+
+
+def _check_config(config: Path, version: str) -> None:
+    """No setting is silently ignored: every line of the fragment is in the configuration."""
+    taken = set(config.read_text().splitlines())
+    asked = [line for line in FRAGMENT.read_text().splitlines() if line.startswith("CONFIG_")]
+    ignored = [line for line in asked if line not in taken]
+    if ignored:
+        raise CannotRun(
+            f"{FRAGMENT}: Linux {version} does not take {', '.join(ignored)}; "
+            "use another kernel source, or change these lines"
+        )
+
+
+def _compile(source: Path, output: Path, version: str, log: Log, say: Say) -> None:
+    jobs = len(os.sched_getaffinity(0))
+    # The same source gives the same program, whoever builds it, where and when.
+    stamp = ["KBUILD_BUILD_USER=giveway", "KBUILD_BUILD_HOST=giveway",
+             "KBUILD_BUILD_VERSION=1", "KBUILD_BUILD_TIMESTAMP=2000-01-01"]  # fmt: skip
+    command = ["make", "-C", str(source), f"O={output}", "ARCH=um", f"-j{jobs}", *stamp, "linux"]
+    started = time.monotonic()
+    compiled = 0
+    with log.path.open("a") as file, subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", env=_plain(),
+    ) as make:  # fmt: skip
+        assert make.stdout is not None
+        for line in make.stdout:
+            file.write(line)
+            if re.match(r" +(HOST)?CC ", line):
+                compiled += 1
+                spent = time.monotonic() - started
+                total = max(ABOUT_FILES, compiled)
+                left = spent / compiled * (total - compiled)
+                say(f"compiling Linux {version}: {compiled} of {total} files, {left:.0f} s left")
+    if make.returncode:
+        raise log.error("the kernel does not compile")
+
+
+def main() -> int:
+    """`python -m testbed.virtual.build`: one line that renews itself, or plain lines."""
+    live = sys.stderr.isatty()
+    last = 0.0
+
+    def say(line: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if live:
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        elif now - last > 10 or not line.startswith("compiling"):
+            print(line, file=sys.stderr, flush=True)
+            last = now
+
+    try:
+        kernel = build(say)
+    except CannotRun as error:
+        print(f"{chr(10) if live else ''}giveway: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"{chr(10) if live else ''}Linux {kernel.version}: {kernel.program}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""The virtual engine: the same network and tasks inside a Linux kernel whose clock is virtual.
+
+No processing takes time on that clock, so rates are exact however slow the machine, and a run
+gives the same records to the nanosecond every time. Needs no root.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import psutil
+
+from testbed.engine import Performance, Run, Setting, Wiring, topology_of
+from testbed.errors import CannotRun, RunFailed
+from testbed.folder import RunFolder, write_atomically, write_json
+from testbed.seal import sealed
+from testbed.spec import Experiment
+from testbed.virtual import inside
+from testbed.virtual.build import Kernel, find
+from testbed.virtual.features import features, tcp_names
+from testbed.virtual.guest import Guest, boot
+
+NAME = "virtual"
+MIB = 2**20
+BASE_MEMORY = 512 * MIB
+MEMORY_A_HOST = 64 * MIB  # two interpreters, their buffers, the queues of two ports
+MEMORY_A_FLOW = 4_000
+# A guest that says nothing for this long is stuck. A packet costs it some 20 us; between two
+# words of progress there may be SAMPLE of a run's packets, and a busy machine is slower.
+SILENCE_S = 60.0
+SILENCE_FACTOR = 20
+PACKET_S = 30e-6
+SAMPLE = 0.01
+
+_cancelled = threading.Event()
+_free_cores: queue.SimpleQueue[int] = queue.SimpleQueue()
+for _number in sorted(os.sched_getaffinity(0)):
+    _free_cores.put(_number)
+
+
+def exclusive() -> AbstractContextManager[None]:
+    """Guests do not disturb each other: a busy machine changes no result."""
+    return nullcontext()
+
+
+def cancel() -> None:
+    _cancelled.set()
+
+
+def kernel() -> Kernel:
+    found = find()
+    if found is None:
+        raise CannotRun("the virtual engine's kernel has not been built: run `make virtual`")
+    return found
+
+
+def demand(experiment: Experiment) -> None:
+    """Refuse what the guest's kernel cannot do, before anything is started."""
+    kernel()
+    if experiment.dilation not in ("auto", 1.0):
+        raise CannotRun(
+            f"dilation: {experiment.dilation} makes no sense in the virtual engine, whose time is "
+            "exact already: leave it out"
+        )
+    if experiment.tcp not in tcp_names():
+        raise CannotRun(f"the guest's kernel has no TCP congestion control {experiment.tcp}")
+    for choice in experiment.policies:
+        lacking = choice.link_policy.needs - features()
+        if lacking:
+            raise CannotRun(
+                f"the policy {choice.policy} needs {', '.join(sorted(lacking))}, which the guest's "
+                "kernel lacks"
+            )
+    needed, free = memory_byte(experiment), psutil.virtual_memory().available
+    if needed > free:
+        raise CannotRun(
+            f"this experiment needs {needed / 2**30:.1f} GiB of memory in the guest, and "
+            f"{free / 2**30:.1f} GiB are free"
+        )
+
+
+def memory_byte(experiment: Experiment) -> int:
+    """What the guest gets; pages that it never touches cost nothing."""
+    hosts = experiment.topology.hosts
+    flows = sum(
+        (mix.arrivals_per_second or 0) * hosts * experiment.duration_ns / 1e9
+        for mix in experiment.flows
+    )
+    return BASE_MEMORY + hosts * MEMORY_A_HOST + int(flows * MEMORY_A_FLOW)
+
+
+def parallel(experiment: Experiment) -> int:
+    """How many guests at once: one a core, as far as memory goes."""
+    fitting = int(psutil.virtual_memory().available * 0.8) // memory_byte(experiment)
+    return max(1, min(len(os.sched_getaffinity(0)), fitting))
+
+
+def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> Setting:
+    wiring = Wiring(
+        dilation=1.0,
+        offload=experiment.offload is True,
+        netem=True,
+        tcp=experiment.tcp,
+        timer_slack_ns=0,
+    )
+    return Setting(topology_of(experiment), wiring)
+
+
+def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[int], None]) -> None:
+    """Boot a guest that plays the run, then seal what it left."""
+    built = kernel()
+
+    def play() -> Performance:
+        write_atomically(folder.path / "experiment.yaml", run.experiment.to_yaml())
+        write_json(
+            folder.path / inside.ORDER,
+            {
+                "label": run.choice.label,
+                "seed": run.seed,
+                "run_id": run.run_id,
+                "wiring": asdict(setting.wiring),
+            },
+        )
+        guest = Guest(
+            kernel=built.program,
+            folder=folder.path,
+            command=in_guest(folder.path),
+            memory_byte=memory_byte(run.experiment),
+            silence_s=silence_s(run.experiment, setting),
+            run_id=run.run_id,
+        )
+        with a_core() as core:
+            boot(
+                replace(guest, core=core),
+                folder.logs / "console.log",
+                lambda line: on_time(int(line)),
+                _cancelled,
+            )
+        result = folder.path / inside.RESULT
+        if not result.exists():
+            raise RunFailed(f"the guest left no result; its console: {folder.logs / 'console.log'}")
+        performance = Performance(**json.loads(result.read_text()))
+        for name in (inside.ORDER, inside.RESULT, "experiment.yaml"):
+            (folder.path / name).unlink()
+        return performance
+
+    sealed(run, folder, setting, NAME, play, kernel=f"Linux {built.version}, virtual clock")
+
+
+@contextmanager
+def a_core() -> Iterator[int | None]:
+    """A processor core that no other guest of ours runs on, if there is one."""
+    try:
+        core = _free_cores.get_nowait()
+    except queue.Empty:
+        yield None
+        return
+    try:
+        yield core
+    finally:
+        _free_cores.put(core)
+
+
+def in_guest(folder: Path) -> list[str]:
+    """The command that the guest runs; what could differ from run to run is pinned."""
+    pinned = ["PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1"]
+    return ["env", *pinned, sys.executable, "-m", "testbed.virtual.inside", str(folder)]
+
+
+def silence_s(experiment: Experiment, setting: Setting) -> float:
+    """How long a guest may say nothing: it grows with the packets between two words."""
+    line_byte = experiment.topology.rate_bps / 8 * experiment.duration_ns / 1e9
+    frame_byte = 15_000 if setting.wiring.offload else 1_500
+    packets = experiment.topology.hosts * line_byte / frame_byte * SAMPLE
+    return SILENCE_S + SILENCE_FACTOR * packets * PACKET_S

@@ -1,0 +1,176 @@
+"""Starts a guest: one command inside the kernel whose clock is virtual.
+
+The guest sees the host's file tree, read-only, and may write in one folder of it. It never
+hangs its caller: what exceeds the limit is ended, and the process that was running is named.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import processes
+from testbed.errors import RunFailed
+
+INIT = Path(__file__).with_name("init.sh")
+CONSOLE_LINES = 12
+# The guest's calendar starts here in every run: September 2001.
+START_NS = 10**18
+
+
+@dataclass(frozen=True)
+class Guest:
+    """One guest to boot. `memory_byte` is a limit; pages that nobody touches cost nothing."""
+
+    kernel: Path
+    folder: Path
+    command: Sequence[str]
+    memory_byte: int
+    silence_s: float  # how long it may go without a word of progress
+    run_id: str
+    core: int | None = None  # the one to run on
+
+    def command_line(self) -> list[str]:
+        """The kernel's words. The guest's randomness is made from them: no path, no host name."""
+        return [
+            str(self.kernel.absolute()),
+            f"mem={self.memory_byte >> 20}M",
+            # The boot folder is the working directory.
+            "init=/proc/self/cwd/init",
+            "uml_dir=/proc/self/cwd",
+            "rootfstype=hostfs",
+            "root=/dev/root",
+            "ro",
+            "time-travel=inf-cpu",
+            f"time-travel-start={START_NS}",
+            "seccomp=auto",
+            "norandmaps",
+            "con=null",
+            "con0=null,fd:1",
+            # /dev/tty1 is the way out for progress: standard input is its pipe's writing end.
+            "con1=null,fd:0",
+            "quiet",
+        ]
+
+
+def boot(
+    guest: Guest,
+    console: Path,
+    progress: Callable[[str], None] = lambda line: None,
+    cancelled: threading.Event | None = None,
+) -> None:
+    """Run the guest's command to its end; RunFailed says what ended it, with the last lines."""
+    with tempfile.TemporaryDirectory(prefix="giveway-boot-") as name:
+        place = Path(name).resolve()
+        status = guest.folder.resolve() / ".guest-status"
+        status.unlink(missing_ok=True)
+        _furnish(place, guest, status)
+        trouble = _watch(place, guest, console, progress, cancelled or threading.Event())
+        if trouble is None:
+            code = status.read_text().strip() if status.exists() else ""
+            status.unlink(missing_ok=True)
+            trouble = {"0": None, "": "the guest ended without a result"}.get(
+                code, f"the command in the guest ended with exit code {code}"
+            )
+        if trouble:
+            last = console.read_text(errors="replace").splitlines()[-CONSOLE_LINES:]
+            raise RunFailed("\n  ".join([f"{trouble}; console: {console}", *last]))
+
+
+def _furnish(place: Path, guest: Guest, status: Path) -> None:
+    shutil.copy(INIT, place / "init")
+    (place / "init").chmod(0o755)
+    (place / "folder").symlink_to(guest.folder.resolve())
+    words = {"folder": guest.folder.resolve(), "status": status, "python": sys.executable}
+    lines = [f"{key}={shlex.quote(str(value))}" for key, value in words.items()]
+    (place / "words").write_text("\n".join([*lines, f"set -- {shlex.join(guest.command)}", ""]))
+
+
+def _watch(
+    place: Path,
+    guest: Guest,
+    console: Path,
+    progress: Callable[[str], None],
+    cancelled: threading.Event,
+) -> str | None:
+    """Start the kernel and wait for it; what went wrong, if anything did."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    limit = time.monotonic() + guest.silence_s
+    # No locale, no Python settings: the guest's environment is its command's own business.
+    plain = {"PATH": os.defpath, "TMPDIR": _memory_folder()}
+    with console.open("wb") as out, open(reading, "rb", buffering=0) as pipe:
+        process = processes.popen(
+            guest.command_line(),
+            guest.run_id,
+            base=plain,
+            cwd=place,
+            start_new_session=True,
+            stdin=writing,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+        os.close(writing)
+        try:
+            if guest.core is not None:
+                # Kernel and processes hand over to each other thousands of times a second:
+                # on one core that takes a third of the time.
+                os.sched_setaffinity(process.pid, {guest.core})
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.1)
+                for line in (pipe.read(65536) or b"").decode().splitlines():
+                    limit = time.monotonic() + guest.silence_s
+                    progress(line)
+                if cancelled.is_set():
+                    raise KeyboardInterrupt
+                if time.monotonic() > limit:
+                    who = _who_runs(process, console)
+                    return (
+                        f"the guest's clock stood still for {guest.silence_s:.0f} s of real time "
+                        f"and was ended; {who} was running, and never slept"
+                    )
+        finally:
+            _end(process)
+    if process.returncode:
+        return f"the guest's kernel ended with {_cause(process.returncode)}"
+    return None
+
+
+def _memory_folder() -> str:
+    """Where the guest's memory is a file: in memory if there is room, else on the disk."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+
+
+def _who_runs(process: subprocess.Popen[bytes], console: Path) -> str:
+    """Make the guest's kernel panic: its last words name the process that was running."""
+    process.send_signal(signal.SIGSEGV)
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        return "its kernel"
+    named = re.findall(
+        r"PID: (\d+) Comm: (.+?) (?:Not t|T)ainted", console.read_text("utf-8", "replace")
+    )
+    return f"process {named[-1][0]} ({named[-1][1]})" if named else "an unknown process"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the kernel and the host processes in which the guest's programs run."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _cause(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -1,0 +1,38 @@
+"""What runs in the guest: one run, played exactly as on a real kernel, by the same code.
+
+Started by engine.py with the run folder. Leaves the journals of the tasks there and, as the last
+thing, `performance.json`; everything that needs more of Python happens outside.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from testbed.engine import Run, Setting, Wiring, topology_of
+from testbed.folder import RunFolder
+from testbed.live import perform
+from testbed.spec import load
+
+ORDER, RESULT = "order.json", "performance.json"
+PROGRESS = "/dev/tty1"  # its other end is the engine's pipe
+
+
+def main(path: Path) -> None:
+    order: dict[str, Any] = json.loads((path / ORDER).read_text())
+    experiment = load(path / "experiment.yaml")
+    [choice] = [choice for choice in experiment.policies if choice.label == order["label"]]
+    run = Run(experiment, choice, order["seed"], order["run_id"])
+    setting = Setting(topology_of(experiment), Wiring(**order["wiring"]))
+    with open(PROGRESS, "w", buffering=1) as line:
+
+        def on_time(time_ns: int) -> None:
+            line.write(f"{time_ns}\n")
+
+        performance = perform(run, setting, RunFolder(path), on_time, measure_link=False)
+    (path / RESULT).write_text(json.dumps(asdict(performance)))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
