@@ -52,16 +52,16 @@ def measured(names: list[str], effort: Effort) -> dict[str, list[Ratio]]:
 
 
 def table(found: dict[str, list[Ratio]]) -> Table:
-    made = Table("benchmark", "ratio", "median", "spread", "goal", "met?", "note")
+    made = Table("benchmark", "ratio", "median", "spread", "goal", "met?", show_lines=True)
     for name, ratios in found.items():
         for ratio in ratios:
             median, spread = "-", "-"
             if ratio.median is not None:
                 median = f"{ratio.median:.3f}"
                 spread = f"{min(ratio.values):.3f} … {max(ratio.values):.3f}"
+            what = f"{ratio.name}\n[dim]{ratio.note}[/]" if ratio.note else ratio.name
             goal = f"{ratio.bound} {ratio.goal:g}"
-            made.add_row(name, ratio.name, median, spread, goal, VERDICTS[ratio.met], ratio.note)
-            name = ""
+            made.add_row(name, what, median, spread, goal, VERDICTS[ratio.met])
     return made
 
 

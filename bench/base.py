@@ -1,22 +1,20 @@
 """What a benchmark is: a function that measures ratios, each held against a goal."""
 
-import secrets
 import statistics
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import policies
-import topologies
+import pandas as pd
+
 from testbed import realtime
+from testbed.engine import Run
 from testbed.folder import RunFolder
-from testbed.live import Played, Run, play
-from testbed.network import Network, Wiring
-from testbed.processes import Nursery
-from testbed.spec import load
+from testbed.records import TABLES
+from testbed.spec import Experiment, load
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Ratio:
     """One promise: what was measured in each repeat, and the goal that its median is held to."""
 
     name: str
-    values: tuple[float, ...]  # empty: not applicable here, and the note says why
+    values: tuple[float, ...]  # empty: this machine cannot do it, and the note says why
     goal: float
     bound: str = "at least"  # or "at most"
     note: str = ""
@@ -56,46 +54,39 @@ Measure = Callable[[Effort], list[Ratio]]
 
 
 def run_id() -> str:
-    return f"bench-{secrets.token_hex(3)}"
-
-
-@contextmanager
-def rack(hosts: int, rate_bps: int) -> Iterator[tuple[Network, Nursery, Path]]:
-    """A live rack under fifo in real time, a nursery for its tasks, and a folder for their logs."""
-    topology = topologies.available()["tor"](hosts, topologies.Cable(rate_bps, 0, 1000))
-    name = run_id()
-    with (
-        TemporaryDirectory(prefix="giveway-bench-") as folder,
-        Network(topology, policies.available()["fifo"], Wiring(), run_id=name) as network,
-        Nursery(name, Path(folder) / "nursery.log") as nursery,
-    ):
-        yield network, nursery, Path(folder)
+    return f"bench-{token_hex(3)}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of an experiment left, and how it was slowed down."""
+    """What a run of an experiment left: its tables, and how much slower than real time it went."""
 
-    played: Played
+    tables: Mapping[str, pd.DataFrame]
     dilation: float
 
 
-def played(experiment: str, seed: int, **files: str) -> Outcome:
-    """Play an experiment (YAML text, with the files it names) once, as the realtime engine does."""
-    with TemporaryDirectory(prefix="giveway-bench-") as folder:
-        path = Path(folder) / "experiment.yaml"
-        path.write_text(experiment)
-        for name, content in files.items():
-            path.with_name(f"{name}.csv").write_text(content)
-        loaded = load(path)
+def played(experiment: str, seed: int, files: Mapping[str, str] | None = None) -> Outcome:
+    """One run of an experiment (YAML text, and the files it names) on the realtime engine."""
+    with TemporaryDirectory(prefix="giveway-bench-") as name:
+        loaded = loaded_from(Path(name), experiment, files)
         realtime.demand(loaded)
         run = Run(loaded, loaded.policies[0], seed, run_id())
         setting = realtime.settle(loaded, lambda line: None, run.run_id)
-        run_folder = RunFolder(path.with_name("run"))
-        policy = run.choice.link_policy
-        with (
-            Network(setting.topology, policy, setting.wiring, run_id=run.run_id) as network,
-            Nursery(run.run_id, run_folder.logs / "nursery.log") as nursery,
-        ):
-            found = play(run, network, nursery, run_folder, lambda time_ns: None)
-        return Outcome(found, setting.wiring.dilation)
+        folder = RunFolder(Path(name) / "run")
+        realtime.execute(run, folder, setting, lambda time_ns: None)
+        tables = {table: pd.read_parquet(folder.path / f"{table}.parquet") for table in TABLES}
+        return Outcome(tables, setting.wiring.dilation)
+
+
+def auto_dilation(experiment: str, files: Mapping[str, str] | None = None) -> float:
+    """By how much `dilation: auto` slows this experiment down on this machine."""
+    with TemporaryDirectory(prefix="giveway-bench-") as name:
+        loaded = loaded_from(Path(name), experiment, files)
+        return realtime.settle(loaded, lambda line: None, run_id()).wiring.dilation
+
+
+def loaded_from(folder: Path, experiment: str, files: Mapping[str, str] | None) -> Experiment:
+    path = folder / "experiment.yaml"
+    for file, content in {path.name: experiment, **(files or {})}.items():
+        (folder / file).write_text(content)
+    return load(path)

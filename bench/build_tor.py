@@ -1,7 +1,7 @@
 """Building and tearing down a shaped rack, against stock Mininet doing the same.
 
-Each build runs in a process and a network namespace of its own, so stock Mininet, whose switch
-ports live in the root namespace, touches nothing of the machine's. The clock starts when
+Each build runs in a process and a network namespace of its own, so that stock Mininet, whose
+switch ports live in the root namespace, touches nothing of the machine's. The clock starts when
 everything is imported and stops when the kernel has really taken the last namespace apart.
 """
 
@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from subprocess import PIPE
 
 from bench.base import Effort, Ratio, run_id
 from testbed import processes
@@ -23,13 +24,12 @@ BUILD_LIMIT_S = 120.0
 def measure(effort: Effort) -> list[Ratio]:
     hosts = 4 if effort.tiny else HOSTS
     pairs = [(timed("stock", hosts), timed("giveway", hosts)) for _ in range(effort.repeats)]
-    shown = "; ".join(f"{stock:.2f} s against {ours:.2f} s" for stock, ours in pairs)
     return [
         Ratio(
             f"stock Mininet's time over ours, {hosts} shaped hosts up and down",
-            tuple(stock / ours for stock, ours in pairs),
+            tuple(stock_s / ours_s for stock_s, ours_s in pairs),
             GOAL,
-            note=shown,
+            note=", ".join(f"{stock_s:.2f} s / {ours_s:.2f} s" for stock_s, ours_s in pairs),
         )
     ]
 
@@ -41,25 +41,23 @@ def timed(who: str, hosts: int) -> float:
 
 
 def stock(hosts: int) -> Callable[[], None]:
-    """Stock Mininet as `mn --topo single,64 --switch lxbr --link tc,bw=1000` builds it."""
-    import mininet.net
+    """What `mn --topo single,64 --switch lxbr --link tc,bw=1000 --controller none` builds."""
+    from mininet import net
     from mininet.link import TCLink
     from mininet.log import setLogLevel
     from mininet.nodelib import LinuxBridge
     from mininet.topo import SingleSwitchTopo
 
-    mininet.net.fixLimits = lambda: None  # it would rewrite the machine's sysctls
+    net.fixLimits = lambda: None  # it would rewrite the machine's sysctls
     setLogLevel("critical")
 
     def build() -> None:
         topology = SingleSwitchTopo(hosts, lopts={"bw": RATE_MBIT})
-        net = mininet.net.Mininet(
-            topology, switch=LinuxBridge, link=TCLink, controller=None, build=False
-        )
+        made = net.Mininet(topology, switch=LinuxBridge, link=TCLink, controller=None, build=False)
         try:
-            net.start()
+            made.start()
         finally:
-            net.stop()
+            made.stop()
 
     return build
 
@@ -67,7 +65,8 @@ def stock(hosts: int) -> Callable[[], None]:
 def giveway(hosts: int) -> Callable[[], None]:
     import policies
     import topologies
-    from testbed.network import Network, Wiring
+    from testbed.engine import Wiring
+    from testbed.network import Network
 
     cable = topologies.Cable(RATE_MBIT * 1_000_000, 0, 1000)
     topology = topologies.available()["tor"](hosts, cable)
@@ -80,42 +79,41 @@ def giveway(hosts: int) -> Callable[[], None]:
     return build
 
 
-def seconds(build: Callable[[], None]) -> float:
-    """How long a build takes until the kernel has cleaned up after it.
+class Witness:
+    """A namespace that dies after all others, and a cable to it whose end we see disappear.
 
-    The kernel takes dead namespaces apart in the background, in the order in which they died. So a
-    witness of ours that dies last is gone last, and with it its end of a cable that we can see.
+    The kernel takes dead namespaces apart in the background, in the order in which they died. So
+    when the witness is gone, all that died before it are gone too.
     """
-    witness = processes.popen(["unshare", "-n", "cat"], run_id(), stdin=-1, stdout=-1)
-    witness.stdin.write(b"there?\n")
-    witness.stdin.flush()
-    witness.stdout.readline()  # by now it has its namespace
-    processes.run(
-        [
-            "ip",
-            "link",
-            "add",
-            "witness",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "w",
-            "netns",
-            str(witness.pid),
-        ]
-    )
+
+    def __init__(self) -> None:
+        self._process = processes.popen(["unshare", "-n", "cat"], run_id(), stdin=PIPE, stdout=PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(b"here?\n")
+        self._process.stdin.flush()
+        self._process.stdout.readline()  # by now it has its namespace
+        peer = ["peer", "name", "witness", "netns", str(self._process.pid)]
+        processes.run(["ip", "link", "add", "witness", "type", "veth", *peer])
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        give_up_s = time.perf_counter() + GONE_LIMIT_S
+        while any(name == "witness" for _, name in socket.if_nameindex()):
+            if time.perf_counter() > give_up_s:
+                raise RunFailed(f"the namespaces were not gone within {GONE_LIMIT_S:g} s")
+            time.sleep(0.001)
+
+
+def seconds(build: Callable[[], None]) -> float:
+    """How long a build takes until the kernel has cleaned up after it."""
+    witness = Witness()
     try:
         start_s = time.perf_counter()
         build()
     finally:
-        witness.kill()
-        witness.wait()
-    give_up_s = time.perf_counter() + GONE_LIMIT_S
-    while any(name == "witness" for _, name in socket.if_nameindex()):
-        if time.perf_counter() > give_up_s:
-            raise RunFailed(f"the namespaces were not gone within {GONE_LIMIT_S:g} s")
-        time.sleep(0.001)
+        witness.end()
     return time.perf_counter() - start_s
 
 

@@ -26,6 +26,7 @@ class Port:
     delay_ns: int = 0  # 0: no netem
     slack_ns: int = 200_000  # how late this kernel's timers may be; the burst covers it
     count_bytes: bool = False  # offloads on: a queue of N packets is a queue of N full frames
+    mark_ns: int = 0  # a packet that has waited longer is marked (ECN), for DCTCP; 0: never
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,23 @@ def banded(port: Port, own_bps: Mapping[str, int]) -> list[str]:
         number = FIRST_CLASS + prio
         made += [
             htb_class(port, "1:1", number, own_bps[band], prio),
-            leaf(port, number),
-            by_tos(port, tos, number),
+            leaf(port, f"1:{number}", number),
+            by_tos(port, "1:", number, tos, f"1:{number}"),
         ]
     return made
+
+
+def one_class(port: Port) -> list[str]:
+    """Everything in one class at line rate; what waits below it is the policy's to say."""
+    return [
+        *shaped_root(port, default_class=FIRST_CLASS),
+        htb_class(port, "1:1", FIRST_CLASS, own_bps=port.rate_bps),
+    ]
+
+
+def one_queue(port: Port) -> list[Queue]:
+    """The queue of a policy that does not tell traffic apart."""
+    return [Queue("all", f"1:{FIRST_CLASS}", port.queue_packets)]
 
 
 def band_queues(port: Port) -> list[Queue]:
@@ -125,18 +139,24 @@ def band_queues(port: Port) -> list[Queue]:
     ]
 
 
-def leaf(port: Port, class_number: int) -> str:
+def leaf(port: Port, parent: str, handle: int) -> str:
     """The packet queue below a class."""
-    if port.count_bytes:
-        limit = f"bfifo limit {port.queue_packets * MTU_FRAME_BYTE}"
+    if port.mark_ns:
+        # CoDel with its own law out of reach: what is left marks at a fixed waiting time.
+        kind = (
+            f"codel limit {port.queue_packets} target 10s interval 100s "
+            f"ce_threshold {port.mark_ns / 1000:.3f}us"
+        )
+    elif port.count_bytes:
+        kind = f"bfifo limit {port.queue_packets * MTU_FRAME_BYTE}"
     else:
-        limit = f"pfifo limit {port.queue_packets}"
-    return f"qdisc replace dev {port.device} parent 1:{class_number} handle {class_number}: {limit}"
+        kind = f"pfifo limit {port.queue_packets}"
+    return f"qdisc replace dev {port.device} parent {parent} handle {handle}: {kind}"
 
 
-def by_tos(port: Port, tos: int, class_number: int) -> str:
+def by_tos(port: Port, parent: str, order: int, tos: int, flow_id: str) -> str:
     """Packets with this ToS byte (ECN bits aside) go to this class."""
     return (
-        f"filter replace dev {port.device} parent 1: protocol ip prio {class_number} "
-        f"u32 match ip tos {tos:#04x} 0xfc flowid 1:{class_number}"
+        f"filter replace dev {port.device} parent {parent} protocol ip prio {order} "
+        f"u32 match ip tos {tos:#04x} 0xfc flowid {flow_id}"
     )

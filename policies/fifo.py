@@ -1,18 +1,10 @@
 """One queue for everybody: what a switch does when nobody has told it otherwise."""
 
-from policies.base import FIRST_CLASS, LinkPolicy, Port, Queue, htb_class, leaf, shaped_root
+from policies.base import FIRST_CLASS, LinkPolicy, Port, leaf, one_class, one_queue
 
 
 def commands(port: Port) -> list[str]:
-    return [
-        *shaped_root(port, default_class=FIRST_CLASS),
-        htb_class(port, "1:1", FIRST_CLASS, own_bps=port.rate_bps),
-        leaf(port, FIRST_CLASS),
-    ]
-
-
-def queues(port: Port) -> list[Queue]:
-    return [Queue("all", f"1:{FIRST_CLASS}", port.queue_packets)]
+    return [*one_class(port), leaf(port, f"1:{FIRST_CLASS}", FIRST_CLASS)]
 
 
 POLICY = LinkPolicy(
@@ -23,6 +15,6 @@ POLICY = LinkPolicy(
     flows="all",
     training="all",
     commands=commands,
-    queues=queues,
+    queues=one_queue,
     needs=frozenset({"htb", "pfifo"}),
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import topologies
+from testbed.errors import CannotRun
 from testbed.folder import RunFolder
 from testbed.spec import Experiment, PolicyChoice
 from topologies import Topology
@@ -86,3 +87,23 @@ def topology_of(experiment: Experiment) -> Topology:
     asked = experiment.topology
     cable = topologies.Cable(asked.rate_bps, asked.delay.ns, asked.queue_packets)
     return topologies.available()[asked.kind](asked.hosts, cable)
+
+
+def demand_features(
+    experiment: Experiment, features: frozenset[str], tcp: frozenset[str], kernel: str
+) -> None:
+    """Refuse a policy or a TCP that this kernel does not have."""
+    if experiment.tcp not in tcp:
+        raise CannotRun(
+            f"{kernel} has no TCP congestion control {experiment.tcp}: it has "
+            f"{', '.join(sorted(tcp))}"
+        )
+    if experiment.tcp == "dctcp" and "codel" not in features:
+        raise CannotRun(f"tcp: dctcp needs the codel qdisc to mark packets, which {kernel} lacks")
+    for choice in experiment.policies:
+        lacking = choice.link_policy.needs - features
+        if lacking:
+            raise CannotRun(
+                f"the policy {choice.policy} needs {', '.join(sorted(lacking))}, which {kernel} "
+                "lacks: `giveway doctor` shows what each engine has"
+            )

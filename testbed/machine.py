@@ -21,6 +21,7 @@ _QDISCS = {
     "netem": "netem delay 1ms",
     "fq": "fq",
     "fq_codel": "fq_codel",
+    "codel": "codel",
     "red": "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55",
     "ets": "ets bands 3 strict 3",
     "tbf": "tbf rate 1mbit burst 10kb latency 10ms",

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from testbed import capacity, machine
-from testbed.engine import Performance, Run, Setting, Wiring, topology_of
+from testbed.engine import (
+    Performance,
+    Run,
+    Setting,
+    Wiring,
+    demand_features,
+    topology_of,
+)
 from testbed.errors import CannotRun
 from testbed.folder import RunFolder
 from testbed.live import perform
@@ -51,18 +58,7 @@ def demand(experiment: Experiment) -> None:
             f"({machine.kernel()}) lacks: write `delay: about {delay}` to take what the machine "
             f"has, or use a kernel with netem"
         )
-    if experiment.tcp not in here.tcp:
-        raise CannotRun(
-            f"this kernel has no TCP congestion control {experiment.tcp}: it has "
-            f"{', '.join(sorted(here.tcp))}"
-        )
-    for choice in experiment.policies:
-        lacking = choice.link_policy.needs - here.features
-        if lacking:
-            raise CannotRun(
-                f"the policy {choice.policy} needs {', '.join(sorted(lacking))}, which this kernel "
-                f"({machine.kernel()}) lacks: `giveway doctor` shows what it has"
-            )
+    demand_features(experiment, here.features, here.tcp, f"this kernel ({machine.kernel()})")
 
 
 def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> Setting:

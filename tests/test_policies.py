@@ -1,6 +1,7 @@
 """Policies are pure: a port in, tc commands out."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -62,16 +63,26 @@ def test_guarantees_fit_into_the_line(policy: LinkPolicy, port: Port) -> None:
 @given(port=ports)
 def test_each_band_has_a_queue_of_the_asked_length(policy: LinkPolicy, port: Port) -> None:
     commands = "\n".join(policy.commands(port))
-    limit = (
-        f"bfifo limit {port.queue_packets * MTU_FRAME_BYTE}"
-        if port.count_bytes
-        else f"pfifo limit {port.queue_packets}"
-    )
     queues = policy.queues(port)
     assert [queue.band for queue in queues] == list(policy.bands)
     for queue in queues:
-        number = queue.class_id.removeprefix("1:")
-        assert f"parent {queue.class_id} handle {number}: {limit}\n" in commands + "\n"
+        below = rf"parent {queue.class_id} handle \w+: (\w+) limit (\d+)"
+        [(kind, limit)] = re.findall(below, commands)
+        if kind == "bfifo":
+            assert port.count_bytes
+            assert int(limit) == port.queue_packets * MTU_FRAME_BYTE
+        else:
+            assert int(limit) == port.queue_packets
+
+
+@given(port=ports, mark_ns=st.integers(1, 10**9))
+def test_marking_replaces_every_plain_queue(port: Port, mark_ns: int) -> None:
+    marking = replace(port, mark_ns=mark_ns)
+    for name in ("fifo", "strict-priority", "htb-priority", "prio"):
+        policy = policies.available()[name]
+        marks = [line for line in policy.commands(marking) if "ce_threshold" in line]
+        assert len(marks) == len(policy.bands)
+        assert all(f"ce_threshold {mark_ns / 1000:.3f}us" in line for line in marks)
 
 
 @pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)

@@ -16,7 +16,14 @@ from pathlib import Path
 
 import psutil
 
-from testbed.engine import Performance, Run, Setting, Wiring, topology_of
+from testbed.engine import (
+    Performance,
+    Run,
+    Setting,
+    Wiring,
+    demand_features,
+    topology_of,
+)
 from testbed.errors import CannotRun, RunFailed
 from testbed.folder import RunFolder, write_atomically, write_json
 from testbed.seal import sealed
@@ -68,15 +75,7 @@ def demand(experiment: Experiment) -> None:
             f"dilation: {experiment.dilation} makes no sense in the virtual engine, whose time is "
             "exact already: leave it out"
         )
-    if experiment.tcp not in tcp_names():
-        raise CannotRun(f"the guest's kernel has no TCP congestion control {experiment.tcp}")
-    for choice in experiment.policies:
-        lacking = choice.link_policy.needs - features()
-        if lacking:
-            raise CannotRun(
-                f"the policy {choice.policy} needs {', '.join(sorted(lacking))}, which the guest's "
-                "kernel lacks"
-            )
+    demand_features(experiment, features(), tcp_names(), "the guest's kernel")
     needed, free = memory_byte(experiment), psutil.virtual_memory().available
     if needed > free:
         raise CannotRun(
