@@ -54,16 +54,17 @@ class BatchNode(Node):
 
     def startShell(self, mnopts: str | None = None) -> None:
         """Mininet's own shell, carrying the run id; `await_shell` waits for its prompt."""
-        argv = ["mnexec", "-cdn", "env", "PS1=" + chr(127), "bash", "--norc", "--noediting"]
+        # Not mnexec -c: it would call close() once for every descriptor that could be open.
+        argv = ["mnexec", "-dn", "bash", "--norc", "--noediting"]
         argv += ["-is", f"giveway:{self.run_id}:{self.name}"]
         self.master, self.slave = pty.openpty()
         self.shell = processes.popen(
             argv,
             self.run_id,
+            base={**os.environ, "PS1": chr(127)},
             stdin=self.slave,
             stdout=self.slave,
             stderr=self.slave,
-            close_fds=False,
         )
         self.stdin = self.stdout = os.fdopen(self.master, "r")
         self.pid = self.shell.pid
@@ -89,14 +90,11 @@ class BatchNode(Node):
 
     def configure(self) -> None:
         """Apply what has been collected, in two processes."""
-        if self.ip_batch:
-            processes.run(
-                ["ip", "-batch", "-"], stdin="\n".join(self.ip_batch) + "\n", netns_pid=self.pid
-            )
-        if self.tc_batch:
-            processes.run(
-                ["tc", "-batch", "-"], stdin="\n".join(self.tc_batch) + "\n", netns_pid=self.pid
-            )
+        for tool, batch in (("tc", self.tc_batch), ("ip", self.ip_batch)):
+            if batch:
+                processes.run(
+                    [tool, "-batch", "-"], stdin="\n".join(batch) + "\n", netns_pid=self.pid
+                )
 
     def hang_up(self) -> None:
         """Ask the shell to go; `terminate` then finds it gone and does not have to wait."""

@@ -15,7 +15,7 @@ from testbed import processes
 from testbed.batch_mininet import BatchMininet, BatchNode
 from testbed.engine import Wiring
 from testbed.errors import RunFailed
-from testbed.rtnetlink import Namespace, Qdisc, TrafficClass, device_indexes
+from testbed.rtnetlink import Namespace, Qdisc, TrafficClass
 from topologies import Cable, Topology
 
 # A packet as the queues see it with offloads on: ten full frames, 0.12 ms at 1 Gbit/s. The
@@ -154,12 +154,12 @@ class Network:
     def _read_back(self) -> None:
         """Ask the kernel for every port's rate and queues; anything not as asked ends the run."""
         for node, ports in self.ports_by_node().items():
-            indexes = device_indexes(self.pid(node))
             with Namespace(self.pid(node)) as namespace:
+                qdiscs = namespace.qdiscs()
                 for live in ports:
-                    index = indexes[live.port.device]
-                    classes, qdiscs = namespace.classes(index), namespace.qdiscs(index)
-                    self._read_bps[live.link] = compare(live, classes, qdiscs)
+                    index = namespace.devices[live.port.device]
+                    classes = namespace.classes(index)
+                    self._read_bps[live.link] = compare(live, classes, qdiscs.get(index, {}))
 
     def ports_by_node(self) -> dict[str, list[LivePort]]:
         by_node: dict[str, list[LivePort]] = {}

@@ -19,11 +19,12 @@ from typing import Any
 # Imported here so that no task has to: what is loaded before the fork is shared.
 import workloads.generator
 import workloads.worker  # noqa: F401
+from testbed.processes import enter_network
 from workloads.control import Control
 from workloads.sockets import TaskError
 
-CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -125,13 +126,11 @@ def become(request: dict[str, Any]) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     libc.prctl(PR_SET_TIMERSLACK, 1)
+    libc.prctl(PR_SET_NAME, request["name"].encode()[:15])
     if request["outrank"]:
         outrank_everybody()
     if request["netns_pid"] is not None:
-        namespace = os.open(f"/proc/{request['netns_pid']}/ns/net", os.O_RDONLY)
-        if libc.setns(namespace, CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), f"cannot enter the network of {request['name']}")
-        os.close(namespace)
+        enter_network(request["netns_pid"])
 
 
 def outrank_everybody() -> None:

@@ -5,15 +5,15 @@ second would disturb what it measures; pyroute2 spends 0.4 ms on a class. So: th
 Giveway needs, by hand. Field layouts are those of linux/rtnetlink.h and linux/pkt_sched.h.
 """
 
-import ctypes
 import os
 import socket
 import struct
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+
+from testbed.processes import in_network
 
 NETLINK_ROUTE = 0
 RTM_GETQDISC, RTM_GETTCLASS = 38, 42
@@ -22,14 +22,11 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_PKT64 = 1, 3, 8
 TCA_HTB_PARMS, TCA_HTB_RATE64, TCA_HTB_CEIL64 = 1, 6, 7
-CLONE_NEWNET = 0x40000000
 RECEIVE_BYTE = 1 << 18
 
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr
 _TC = struct.Struct("=BBHiIII")  # tcmsg
 _RATE = struct.Struct("=BBHhHI")  # tc_ratespec
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -64,9 +61,7 @@ class Namespace:
     """A socket that asks the kernel about one network namespace."""
 
     def __init__(self, pid: int) -> None:
-        # setns changes the calling thread only; the socket stays where it was made.
-        with ThreadPoolExecutor(1) as thread:
-            self._socket = thread.submit(_socket_in, pid).result()
+        self._socket, self.devices = in_network(pid, _open)  # devices: name -> index
 
     def classes(self, device: int) -> dict[str, TrafficClass]:
         """The classes of an interface (by index), by handle; only htb's have rates."""
@@ -92,14 +87,15 @@ class Namespace:
             )
         return found
 
-    def qdiscs(self, device: int) -> dict[str, Qdisc]:
-        """The queueing disciplines of an interface (by index), by handle."""
-        found = {}
-        for message, attributes in self._dump(RTM_GETQDISC, device):
-            if message[3] != device:
-                continue
+    def qdiscs(self) -> dict[int, dict[str, Qdisc]]:
+        """The queueing disciplines of every interface (by index), by handle.
+
+        The kernel dumps them all, whichever interface is asked for.
+        """
+        found: dict[int, dict[str, Qdisc]] = {}
+        for message, attributes in self._dump(RTM_GETQDISC, 0):
             handle = _handle(message[4])
-            found[handle] = Qdisc(
+            found.setdefault(message[3], {})[handle] = Qdisc(
                 handle,
                 _handle(message[5]),
                 attributes[TCA_KIND].rstrip(b"\0").decode(),
@@ -142,28 +138,17 @@ class Namespace:
         self.close()
 
 
-def _socket_in(pid: int) -> socket.socket:
-    namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-    try:
-        if _libc.setns(namespace, CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), f"cannot enter the network of process {pid}")
-        made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
-    finally:
-        os.close(namespace)
+def _open() -> tuple[socket.socket, dict[str, int]]:
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
     made.settimeout(5)
     made.bind((0, 0))
-    return made
+    return made, {name: index for index, name in socket.if_nameindex()}
 
 
 def device_indexes(pid: int) -> dict[str, int]:
     """Interface names and indexes in a process's network namespace."""
-
-    def look() -> dict[str, int]:
-        _socket_in(pid).close()  # for its setns
-        return {name: index for index, name in socket.if_nameindex()}
-
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(look).result()
+    with Namespace(pid) as namespace:
+        return namespace.devices
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

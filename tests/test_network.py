@@ -70,7 +70,7 @@ def test_without_offloads_no_packet_is_larger_than_the_mtu() -> None:
         assert "gso_max_segs 1 " in link
         with Namespace(net.pid("h1")) as namespace:
             index = device_indexes(net.pid("h1"))["h1-eth0"]
-            queue = namespace.qdiscs(index)["10:0"]
+            queue = namespace.qdiscs()[index]["10:0"]
     assert (queue.kind, queue.limit) == ("pfifo", CABLE.queue_packets)
 
 

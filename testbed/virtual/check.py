@@ -1,6 +1,7 @@
 """Checks the built kernel: does its clock jump, is a 10 Gbit/s link exact, is it the same twice?"""
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -15,15 +16,14 @@ from testbed.virtual.guest import Guest, boot
 CLOCK_NS = 2
 MEMORY_BYTE = 512 * 2**20
 IDLE_WALL_S = 2.0
+SLEEPS = 3  # the best counts: another process in the way is not the kernel's fault
 
 
 def check(kernel: Kernel) -> list[str]:
     """One line for each thing that was measured; CannotRun for the first that is wrong."""
     with tempfile.TemporaryDirectory(prefix="giveway-check-") as name:
         folder = Path(name)
-        started = time.monotonic()
-        _boot(kernel, folder, ["sleep", "1000"])
-        slept_s = time.monotonic() - started
+        slept_s = min(_sleep(kernel, folder) for _ in range(SLEEPS))
         once, twice = (_measure(kernel, folder) for _ in range(2))
     limit = measure.RATE * measure.PAYLOAD_BYTE / measure.FRAME_BYTE
     reached = once["goodput_bit_s"] / limit
@@ -41,6 +41,13 @@ def check(kernel: Kernel) -> list[str]:
     ]
 
 
+def _sleep(kernel: Kernel, folder: Path) -> float:
+    """The wall-clock seconds of 1,000 virtual ones."""
+    started = time.monotonic()
+    _boot(kernel, folder, ["sleep", "1000"])
+    return time.monotonic() - started
+
+
 def _measure(kernel: Kernel, folder: Path) -> dict[str, float]:
     result = folder / "result.json"
     _boot(kernel, folder, [sys.executable, "-I", measure.__file__, str(result)])
@@ -49,9 +56,8 @@ def _measure(kernel: Kernel, folder: Path) -> dict[str, float]:
 
 
 def _boot(kernel: Kernel, folder: Path, command: list[str]) -> None:
-    guest = Guest(
-        kernel.program, folder, command, memory_byte=MEMORY_BYTE, silence_s=60, run_id="check"
-    )
+    core = min(os.sched_getaffinity(0))
+    guest = Guest(kernel.program, folder, command, MEMORY_BYTE, 60, "check", core=core)
     boot(guest, folder / "console.log")
 
 

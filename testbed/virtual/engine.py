@@ -133,6 +133,7 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
             memory_byte=memory_byte(run.experiment),
             silence_s=silence_s(run.experiment, setting),
             run_id=run.run_id,
+            seed=run.seed,
         )
         with a_core() as core:
             boot(

@@ -38,6 +38,7 @@ class Guest:
     memory_byte: int
     silence_s: float  # how long it may go without a word of progress
     run_id: str
+    seed: int = 0  # of the kernel's own randomness
     core: int | None = None  # the one to run on
 
     def command_line(self) -> list[str]:
@@ -60,6 +61,7 @@ class Guest:
             # /dev/tty1 is the way out for progress: standard input is its pipe's writing end.
             "con1=null,fd:0",
             "quiet",
+            f"giveway.seed={self.seed}",
         ]
 
 

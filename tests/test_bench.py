@@ -1,0 +1,90 @@
+"""The benchmarks work: they run, report ratios, and judge them. How fast we are is not tested."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import bench
+from bench.all_reduce import bus_bandwidths_bps
+from bench.base import Ratio
+from bench.flow_starts import arrived_share, late_p99_ms, schedule
+from tests.conftest import REPOSITORY
+
+
+def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_the_median_is_held_to_the_goal() -> None:
+    assert Ratio("speed", (1.0, 5.0, 6.0), goal=4).met is True
+    assert Ratio("speed", (1.0, 3.0, 6.0), goal=4).met is False
+    assert Ratio("late", (0.5, 0.7, 9.0), goal=1, bound="at most").met is True
+    assert Ratio("speed", (), goal=4, note="this machine is too small").met is None
+
+
+def test_an_unknown_benchmark_is_answered_with_the_known_ones() -> None:
+    done = run_bench("--only", "nonsense")
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in bench.available())
+
+
+def test_bus_bandwidth_counts_large_transfers_that_every_worker_finished() -> None:
+    rows = [
+        # iteration, transfer, worker, bytes, start, end
+        (0, 0, 0, 100, 0, 10),
+        (0, 0, 1, 100, 0, 10),
+        (1, 1, 0, 10, 10, 12),
+        (1, 1, 1, 10, 10, 12),
+        (1, 2, 0, 90, 20, 100),
+        (1, 2, 1, 90, 30, 110),
+        (2, 3, 0, 90, 120, 200),
+    ]
+    columns = ["iteration", "transfer", "worker", "bytes", "start_ns", "end_ns"]
+    found = bus_bandwidths_bps(pd.DataFrame(rows, columns=columns), workers=2, model_byte=100)
+    assert found == [pytest.approx(90 * 8 / 90e-9)]
+
+
+def test_only_flows_that_had_time_to_finish_are_asked_for() -> None:
+    flows = pd.DataFrame(
+        {
+            "size_byte": [100, 300, 500],
+            "scheduled_ns": [0, 400_000_000, 900_000_000],
+            "start_ns": [2_000_000, 400_000_000, None],
+            "end_ns": [5_000_000, None, None],
+        }
+    )
+    assert arrived_share(flows, 1_000_000_000) == 0.25
+    assert late_p99_ms(flows) == float("inf")
+    assert late_p99_ms(flows[:2]) == 2
+
+
+def test_the_flow_schedule_is_half_load_and_the_same_for_the_same_seed() -> None:
+    text = schedule(0, 100, 1000)
+    assert text == schedule(0, 100, 1000)
+    sizes = [int(line.split(",")[3]) for line in text.splitlines()[1:]]
+    assert sum(sizes) * 8 == 0.5 * 8 * 100e6
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("nothing_left")
+def test_every_benchmark_reports_ratios(tmp_path: Path) -> None:
+    out = tmp_path / "results.json"
+    done = run_bench("--tiny", "--repeats", "1", "--json", str(out))
+    assert done.returncode in (0, 1), done.stderr
+    found = json.loads(out.read_text())
+    assert set(found) == set(bench.available())
+    for ratios in found.values():
+        for ratio in ratios:
+            assert ratio["met"] is not None or ratio["note"]
+            assert all(value > 0 for value in ratio["values"])
