@@ -1,5 +1,6 @@
 """What a benchmark is: a function that measures ratios, each held against a goal."""
 
+import json
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -63,6 +64,7 @@ class Outcome:
 
     tables: Mapping[str, pd.DataFrame]
     dilation: float
+    steal_share: float  # of the processors' time, taken by other machines on the same hardware
 
 
 def played(experiment: str, seed: int, files: Mapping[str, str] | None = None) -> Outcome:
@@ -75,7 +77,9 @@ def played(experiment: str, seed: int, files: Mapping[str, str] | None = None) -
         folder = RunFolder(Path(name) / "run")
         realtime.execute(run, folder, setting, lambda time_ns: None)
         tables = {table: pd.read_parquet(folder.path / f"{table}.parquet") for table in TABLES}
-        return Outcome(tables, setting.wiring.dilation)
+        manifest = json.loads((folder.path / "manifest.json").read_text())
+        steal = manifest["fidelity"]["measured"]["cpu_steal_share"]
+        return Outcome(tables, setting.wiring.dilation, steal)
 
 
 def auto_dilation(experiment: str, files: Mapping[str, str] | None = None) -> float:

@@ -9,6 +9,8 @@ from workloads.schedule import HEADER
 LATE_GOAL, BYTES_GOAL = 1.0, 0.99  # the first in ms of real time
 HOSTS, FLOWS_PER_S, LOAD = 8, 500, 0.5
 RATES_MBIT = (100, 1000)
+# A task cannot start a flow while the hypervisor runs somebody else: such runs say nothing of us.
+MOST_STEAL, TRIES_A_REPEAT = 0.01, 5
 # A flow has had time to finish if the schedule wanted it this long before the end: sixty times
 # what it takes alone, and twice TCP's first retransmission timeout.
 TIME_TO_FINISH_NS = 500_000_000
@@ -42,11 +44,23 @@ def at_rate(rate_mbit: int, effort: Effort) -> list[Ratio]:
     if needed > 1:
         note = f"too much for this machine in real time: `auto` would slow it down {needed:g} times"
     else:
-        for seed in range(effort.repeats):
+        disturbed = 0
+        for seed in range(TRIES_A_REPEAT * effort.repeats):
             files = {"flows.csv": schedule(seed, rate_mbit, duration_ms)}
-            flows = played(EXPERIMENT.format(**settings, dilation=1), seed, files).tables["flows"]
-            late_ms.append(late_p99_ms(flows))
+            outcome = played(EXPERIMENT.format(**settings, dilation=1), seed, files)
+            flows = outcome.tables["flows"]
             arrived.append(arrived_share(flows, duration_ms * 1_000_000))
+            if outcome.steal_share > MOST_STEAL and not effort.tiny:
+                disturbed += 1
+                continue
+            late_ms.append(late_p99_ms(flows))
+            if len(late_ms) == effort.repeats:
+                break
+        if disturbed:
+            note = (
+                f"{disturbed} runs left out of the lateness: other machines on this hardware took "
+                f"more than {MOST_STEAL:.0%} of the processors"
+            )
     where = f"{FLOWS_PER_S} flows/s over {HOSTS} hosts at {rate_mbit} Mbit/s, {LOAD:.0%} load"
     late = f"p99 lateness of starts over 1 ms, {where}"
     return [

@@ -1,8 +1,10 @@
 """How much this machine carries through emulated links, and the dilation that follows.
 
-Measured once a day and machine: four hosts send round a ring through shaped ports that are too
-fast to matter. `auto` dilation is the smallest at which every host link of an experiment could
-be full at once within that capacity, with headroom for the processes that fill them.
+Measured once a day, machine and link rate: four hosts send round a ring through shaped ports, in
+packets as large as the asked rate has them, faster and faster until the machine does not keep up.
+(Shaping costs a timer for every packet: a machine carries several times more unshaped.) `auto`
+dilation is the smallest at which every host link of an experiment could be full at once within
+that capacity, with headroom for the processes that fill them.
 """
 
 import math
@@ -23,9 +25,10 @@ from testbed.processes import Nursery
 CACHE_FILE = "capacity.json"
 FRESH_S = 24 * 3600
 TRIES = 2  # the best counts: another process in the way makes a machine look slower than it is
-HEADROOM = 0.6  # workers, generators and timers need the rest
+HEADROOM = 0.8  # workers and generators need the rest
 PROBE_HOSTS = 4
-PROBE_RATE_BPS = 100_000_000_000
+FIRST_PROBE_BPS = 5_000_000_000  # of each host
+KEPT_UP = 0.85  # a machine that achieves this much of a probe may carry still more
 STEP = 0.5
 
 
@@ -35,30 +38,41 @@ def dilation(hosts: int, rate_bps: int, capacity_bps: float) -> float:
     return max(1.0, math.ceil(needed / STEP) * STEP)
 
 
-def measured(offload: bool, say: Callable[[str], None], run_id: str) -> float:
-    """This machine's capacity in bit/s: from the cache, or measured now."""
-    key = f"{platform.release()} {os.cpu_count()} cores offload={'on' if offload else 'off'}"
+def measured(offload: bool, rate_bps: int, say: Callable[[str], None], run_id: str) -> float:
+    """What this machine carries in bit/s over links of a rate: from the cache, or measured now."""
+    packets = f"offload=on rate={rate_bps}" if offload else "offload=off"
+    key = f"{platform.release()} {os.cpu_count()} cores shaped {packets}"
     known = machine.cached_json(CACHE_FILE)
     entry = known.get(key)
     if entry and time.time() - entry["measured_at"] < FRESH_S:
         return float(entry["capacity_bps"])
     say("measuring how much this machine can carry (once a day) …")
-    found = max(_measure(offload, run_id) for _ in range(TRIES))
+    found = max(_measure(offload, rate_bps, run_id) for _ in range(TRIES))
     known[key] = {"capacity_bps": found, "measured_at": time.time()}
     write_json(machine.cache_folder() / CACHE_FILE, known)
     return found
 
 
-def _measure(offload: bool, run_id: str) -> float:
-    cable = topologies.Cable(PROBE_RATE_BPS, 0, 1000)
+def _measure(offload: bool, rate_bps: int, run_id: str) -> float:
+    probe_bps = FIRST_PROBE_BPS
+    while True:
+        # Links of the asked rate, so their packets; dilation makes them as fast as the probe.
+        wiring = Wiring(offload=offload, dilation=rate_bps / probe_bps)
+        # The slowest counts: pairs that had to wait for others were measured while those rested.
+        slowest_bps = min(_ring_bps(rate_bps, wiring, run_id))
+        if slowest_bps < KEPT_UP * probe_bps:
+            return PROBE_HOSTS * slowest_bps
+        probe_bps *= 2
+
+
+def _ring_bps(rate_bps: int, wiring: Wiring, run_id: str) -> list[float]:
+    cable = topologies.Cable(rate_bps, 0, 1000)
     topology = topologies.available()["tor"](PROBE_HOSTS, cable)
     ring = list(zip(topology.hosts, topology.hosts[1:] + topology.hosts[:1], strict=True))
     logs = machine.cache_folder() / "capacity-logs"
     logs.mkdir(parents=True, exist_ok=True)
     with (
-        Network(
-            topology, policies.available()["fifo"], Wiring(offload=offload), run_id=run_id
-        ) as network,
+        Network(topology, policies.available()["fifo"], wiring, run_id=run_id) as network,
         Nursery(run_id, logs / "nursery.log") as nursery,
     ):
-        return sum(goodput_bps(network, nursery, ring, logs))
+        return goodput_bps(network, nursery, ring, logs)

@@ -101,22 +101,23 @@ def play(
     crew = Crew(nursery, [*workers, *generators, sampler])
 
     crew.await_all("listening", workers)
+    connect_ns = on_grid(network.wiring, ahead_ns=0)
     for worker in workers:
-        worker.tell(connect=True)
+        worker.tell(connect_ns=connect_ns)
     crew.await_all("ready")
-    crew.tell(epoch_ns=epoch_ns(network.wiring), pids=stage.pids())
+    crew.tell(epoch_ns=on_grid(network.wiring, START_AHEAD_NS), pids=stage.pids())
     crew.await_all("done", on_time=on_time)
     crew.dismiss()
     return noticed(workers, generators, sampler)
 
 
-def epoch_ns(wiring: Wiring) -> int:
-    """When time zero is: soon; on an exact clock, on a full grid step.
+def on_grid(wiring: Wiring, ahead_ns: int) -> int:
+    """An instant soon: on an exact clock, at a full step of a grid.
 
     There, the few nanoseconds that one import more or less takes must not shift a run against the
-    kernel's timer ticks: TCP would make more of it.
+    microseconds and ticks in which the kernel measures: TCP would make more of it.
     """
-    soon_ns = time.monotonic_ns() + START_AHEAD_NS
+    soon_ns = time.monotonic_ns() + ahead_ns
     if wiring.timer_slack_ns:
         return soon_ns
     return -(-soon_ns // START_GRID_NS) * START_GRID_NS

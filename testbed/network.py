@@ -18,9 +18,12 @@ from testbed.errors import RunFailed
 from testbed.rtnetlink import Namespace, Qdisc, TrafficClass
 from topologies import Cable, Topology
 
-# A packet as the queues see it with offloads on: ten full frames, 0.12 ms at 1 Gbit/s. The
-# kernel's own limit of 44 would make a short flow wait behind half a millisecond of one packet.
-OFFLOAD_SEGMENTS = 10
+# A packet as the queues see it with offloads on: ten full frames up to 1 Gbit/s, and above as many
+# as pass in the same 0.12 ms of experiment time, up to the kernel's own 44. At 1 Gbit/s those would
+# make a short flow wait behind half a millisecond of one packet; on a fast link fewer would be a
+# waste: packets and their timers, not bytes, are what the machine's processors are spent on.
+LEAST_SEGMENTS, MOST_SEGMENTS = 10, 44
+SEGMENTS_PER_BPS = LEAST_SEGMENTS / 1e9
 RTO_MIN_MS = 200  # Linux's own; a dilated run has to stretch it
 PINGS = 20
 
@@ -112,7 +115,7 @@ class Network:
                 marks = near.node.name in self.topology.switches
                 port = self._port(near.name, link.cable, marks)
                 near.node.tc_batch += self.policy.commands(port)
-                near.node.ip_batch.append(f"link set {near.name} {self._segments()}")
+                near.node.ip_batch.append(f"link set {near.name} {segments(port, self.wiring)}")
                 self.ports.append(
                     LivePort(
                         f"{near.node.name}->{far.node.name}",
@@ -136,9 +139,6 @@ class Network:
             count_bytes=self.wiring.offload,
             mark_ns=round(marking_ns(cable.rate_bps) * dilation) if marks else 0,
         )
-
-    def _segments(self) -> str:
-        return f"gso_max_segs {OFFLOAD_SEGMENTS if self.wiring.offload else 1}"
 
     def _route(self, host: BatchNode) -> str:
         """The route carries the congestion control: a namespace may not set the sysctl."""
@@ -172,6 +172,14 @@ def marking_ns(rate_bps: int) -> int:
     """How long a packet waits behind K others: K is 20 at 1 Gbit/s and 65 at 10 (DCTCP paper)."""
     packets = 20 + 5 * max(0.0, rate_bps / 1e9 - 1)
     return round(packets * MTU_FRAME_BYTE * 8e9 / rate_bps)
+
+
+def segments(port: Port, wiring: Wiring) -> str:
+    """How many frames travel as one packet."""
+    if not wiring.offload:
+        return "gso_max_segs 1"
+    wanted = round(port.rate_bps * wiring.dilation * SEGMENTS_PER_BPS)
+    return f"gso_max_segs {min(MOST_SEGMENTS, max(LEAST_SEGMENTS, wanted))}"
 
 
 def compare(

@@ -6,6 +6,7 @@ the controller is gone: then every task is killed.
 """
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -37,6 +38,11 @@ def main(descriptor: int) -> None:
     signal.set_wakeup_fd(wakeup_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the controller's to handle
+    # Tasks make no cycles worth collecting, and a collection would come at the wrong moment,
+    # copying every page that it looks at.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
     children: dict[int, str] = {}
     selector = selectors.DefaultSelector()
     selector.register(controller, selectors.EVENT_READ)

@@ -65,7 +65,7 @@ def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> S
     offload = experiment.offload is not False
     capacity_bps = None
     if experiment.dilation == "auto":
-        capacity_bps = capacity.measured(offload, say, run_id)
+        capacity_bps = capacity.measured(offload, experiment.topology.rate_bps, say, run_id)
         asked = experiment.topology
         dilation = capacity.dilation(asked.hosts, asked.rate_bps, capacity_bps)
         say(

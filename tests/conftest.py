@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from testbed.virtual.build import find
+
 REPOSITORY = Path(__file__).parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.geteuid() == 0:
-        return
-    skip = pytest.mark.skip(reason="needs root")
+    missing = {}
+    if os.geteuid() != 0:
+        missing["root"] = "needs root"
+    if find() is None:
+        missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
     for item in items:
-        if "root" in item.keywords:
-            item.add_marker(skip)
+        for marker, reason in missing.items():
+            if marker in item.keywords:
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def giveway(*arguments: str | Path, limit_s: float = 100) -> subprocess.CompletedProcess[str]:

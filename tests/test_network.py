@@ -4,7 +4,6 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import policies
@@ -15,7 +14,7 @@ from testbed.engine import Wiring
 from testbed.errors import RunFailed
 from testbed.network import LivePort, Network, compare
 from testbed.rtnetlink import Namespace, Qdisc, TrafficClass, device_indexes
-from tests.conftest import giveway
+from tests.promises import PLACES, PROMISES, urgent_share
 
 pytestmark = pytest.mark.root
 
@@ -116,62 +115,14 @@ def test_a_wrong_rate_or_queue_is_noticed() -> None:
         compare(live, *held(CABLE.rate_bps, 1000))
 
 
-SATURATED = """
-name: saturated
-question: Who gets what when two senders fill one port?
-topology: {{kind: tor, hosts: 3, rate: 100 Mbit/s, delay: about 10 us, queue: 100 packets}}
-duration: 3 s
-warmup: 1 s
-flows:
-  - {{name: urgent, schedule: urgent.csv}}
-  - {{name: patient, schedule: patient.csv}}
-policies: [{policy}]
-seeds: [0]
-dilation: 1
-"""
-HEADER = "start_ns,src,dst,size_byte\n"
-# policy -> bands of the two mixes, and the least and most that the urgent one may get
-PROMISES = {
-    "fifo": ("fifo", 0.25, 0.75),
-    "strict-priority": (
-        "{policy: strict-priority, bands: {urgent: high, patient: low}}",
-        0.97,
-        1.0,
-    ),
-    "htb-priority": ("{policy: htb-priority, bands: {urgent: high, patient: low}}", 0.76, 0.84),
-}
-# At the switch: two hosts send to a third. At the host: one host sends to two others.
-PLACES = {
-    "switch": (("h1", "h3", "h1->s1"), ("h2", "h3", "h2->s1")),
-    "host": (("h1", "h2", "s1->h2"), ("h1", "h3", "s1->h3")),
-}
-
-
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("policy", PROMISES)
+@pytest.mark.parametrize("policy", [policy.name for policy in HERE])
 def test_two_saturating_senders_split_a_port_as_the_policy_promises(
     policy: str, place: str, tmp_path: Path
 ) -> None:
-    choice, least, most = PROMISES[policy]
-    (tmp_path / "saturated.yaml").write_text(SATURATED.format(policy=choice))
-    for name, (src, dst, _) in zip(("urgent", "patient"), PLACES[place], strict=True):
-        rows = "".join(f"{n},{src},{dst},100000000\n" for n in range(4))  # 4 flows of 8 s each
-        (tmp_path / f"{name}.csv").write_text(HEADER + rows)
-    done = giveway("run", tmp_path / "saturated.yaml", "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    links = pd.read_parquet(tmp_path / "out" / policy / "seed-0" / "links.parquet")
-    late = links[links.time_ns > 1_000_000_000]
-    urgent, patient = (grouped_growth(late[late.link == link]) for _, _, link in PLACES[place])
-    share = urgent / (urgent + patient)
-    assert least <= share <= most
-    assert (urgent + patient) * 8 / 2 > 0.9 * 100_000_000, "the port was not full"
-
-
-def grouped_growth(links: pd.DataFrame) -> int:
-    """Bytes that passed, over all classes."""
-    counted = links.groupby("class")["bytes"]
-    return int((counted.max() - counted.min()).sum())
+    least, most = PROMISES[policy].urgent
+    assert least <= urgent_share("realtime", policy, place, tmp_path) <= most
 
 
 def test_every_policy_has_a_promise_that_is_tested() -> None:

@@ -28,7 +28,7 @@ def finished(small_experiment: Path, tmp_path_factory: pytest.TempPathFactory) -
     """The folder of a small run that went well; nothing else is left of it."""
     out = tmp_path_factory.mktemp("finished") / "out"
     before = ours()
-    done = giveway("run", small_experiment, "--out", out)
+    done = giveway("run", small_experiment, "--engine", "realtime", "--out", out)
     assert done.returncode == 0, done.stderr
     assert ours() - before == set()
     return out
@@ -129,6 +129,8 @@ def test_the_resolved_file_runs_again(finished: Path, tmp_path: Path) -> None:
     again = giveway(
         "run",
         finished / "experiment.yaml",
+        "--engine",
+        "realtime",
         "--out",
         tmp_path / "out",
         "--policy",
@@ -148,6 +150,8 @@ def test_dilation_keeps_experiment_time(small_experiment: Path, tmp_path: Path) 
     done = giveway(
         "run",
         small_experiment,
+        "--engine",
+        "realtime",
         "--out",
         tmp_path / "out",
         "--policy",
@@ -187,7 +191,7 @@ class Going:
         self.out = out
         self.process = subprocess.Popen(
             [sys.executable, "-m", "testbed", "run", str(experiment), "--out", str(out),
-             "--policy", "fifo", "--set", "duration=30 s", *settings],
+             "--engine", "realtime", "--policy", "fifo", "--set", "duration=30 s", *settings],
             cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -264,7 +268,7 @@ def test_a_killed_controller_takes_its_tasks_along(going: Going) -> None:
 
 def test_a_second_run_is_told_to_wait(going: Going, small_experiment: Path, tmp_path: Path) -> None:
     going.task("job-h1.log")
-    second = giveway("run", small_experiment, "--out", tmp_path / "second")
+    second = giveway("run", small_experiment, "--engine", "realtime", "--out", tmp_path / "second")
     assert second.returncode == 3
     assert "another realtime run" in second.stderr
     going.process.send_signal(signal.SIGTERM)
@@ -282,7 +286,8 @@ import sys
 from testbed.live import Stage
 start = Stage.start_workers
 Stage.start_workers = lambda stage, index, job: start(stage, 0, job)  # both want the same ports
-sys.argv = ["giveway", "run", {str(tmp_path / "two.yaml")!r}, "--out", {str(tmp_path / "out")!r}]
+sys.argv = ["giveway", "run", {str(tmp_path / "two.yaml")!r}, "--engine", "realtime",
+            "--out", {str(tmp_path / "out")!r}]
 from testbed.cli import main
 main()
 """
@@ -309,7 +314,7 @@ def test_a_full_disk_is_reported_and_nothing_is_marked_finished(
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", disk], check=True)
     try:
-        done = giveway("run", small_experiment, "--out", disk / "out")
+        done = giveway("run", small_experiment, "--engine", "realtime", "--out", disk / "out")
         assert done.returncode == 4
         assert "space" in done.stderr
         for path in disk.rglob("manifest.json"):

@@ -6,7 +6,6 @@ import struct
 BACKLOG = 4096
 CONNECT_LIMIT_S = 5.0
 MESSAGE_LIMIT_BYTE = 1 << 16
-HELPING_BYTE = 1 << 17  # well below the kernel's default receive buffers
 
 
 class TaskError(Exception):
@@ -87,16 +86,20 @@ class Patience:
     """Lets a receiver sleep until it is worth waking up (SO_RCVLOWAT).
 
     Otherwise every packet wakes its reader: in the virtual kernel, where reading takes no time,
-    really every one.
+    really every one. It never asks for more than an eighth of the receive buffer: bytes that
+    nobody reads narrow the window that TCP offers, and that is not ours to change.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._set = 1
+        self._set = 0  # not known: the last user of this socket may have left it anywhere
+        self._most = 0
 
     def wait_for(self, missing_byte: int) -> None:
         """Wake when this much is there, or a good helping of it."""
-        wanted = min(missing_byte, HELPING_BYTE)
+        if missing_byte > self._most:
+            self._most = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 8
+        wanted = min(missing_byte, self._most)
         if wanted != self._set:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
             self._set = wanted

@@ -1,5 +1,6 @@
 """What every task does besides its work: it shows that it lives, and says how late it was."""
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,6 +24,11 @@ def heartbeat(loop: Loop, control: Control) -> None:
 
     loop.watch(control.fileno(), READ, hear)
     loop.at(0, beat)
+
+
+def sleep_until(monotonic_ns: int) -> None:
+    """Sleep until an instant of the monotonic clock; not at all if it has passed."""
+    time.sleep(max(0, monotonic_ns - time.monotonic_ns()) / 1e9)
 
 
 def lateness(late_ns: Sequence[int]) -> list[int]:

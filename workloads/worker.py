@@ -16,8 +16,10 @@ from workloads.loop import READ, WRITE, Clock, Loop
 from workloads.profiles import Layer
 from workloads.ring import NumberTransfer, RingTransfer, check_sum, sample_numbers
 from workloads.sockets import NumberReader, accept, connect, listener, send_numbers
-from workloads.task import heartbeat, lateness
+from workloads.task import heartbeat, lateness, sleep_until
 from workloads.training import Compute, Coordinator, Trainee
+
+CONNECT_GAP_NS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class Peers:
         ring_door = listener(addresses[rank], settings.port, tos)
         star_door = listener(addresses[0], settings.port + 1, tos) if rank == 0 else None
         control.say("listening")
-        control.hear()
+        # One after another, so that the order of connections is the ranks'.
+        sleep_until(control.hear()["connect_ns"] + rank * CONNECT_GAP_NS)
         self.next = connect(addresses[(rank + 1) % workers], settings.port, tos)
         self.last = accept(ring_door)
         # Rank 0 is connected to all others, the others to rank 0.

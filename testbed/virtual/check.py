@@ -10,7 +10,7 @@ from pathlib import Path
 from testbed.errors import CannotRun
 from testbed.virtual import measure
 from testbed.virtual.build import Kernel, find
-from testbed.virtual.guest import Guest, boot
+from testbed.virtual.guest import FOLDER, Guest, boot
 
 # What the guest's own reading of the clock adds to a duration.
 CLOCK_NS = 2
@@ -50,7 +50,7 @@ def _sleep(kernel: Kernel, folder: Path) -> float:
 
 def _measure(kernel: Kernel, folder: Path) -> dict[str, float]:
     result = folder / "result.json"
-    _boot(kernel, folder, [sys.executable, "-I", measure.__file__, str(result)])
+    _boot(kernel, folder, [sys.executable, "-I", measure.__file__, f"{FOLDER}/{result.name}"])
     measured: dict[str, float] = json.loads(result.read_text())
     return measured
 

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import psutil
 
@@ -31,7 +30,7 @@ from testbed.spec import Experiment
 from testbed.virtual import inside
 from testbed.virtual.build import Kernel, find
 from testbed.virtual.features import features, tcp_names
-from testbed.virtual.guest import Guest, boot
+from testbed.virtual.guest import FOLDER, Guest, boot
 
 NAME = "virtual"
 MIB = 2**20
@@ -122,14 +121,13 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
             {
                 "label": run.choice.label,
                 "seed": run.seed,
-                "run_id": run.run_id,
                 "wiring": asdict(setting.wiring),
             },
         )
         guest = Guest(
             kernel=built.program,
             folder=folder.path,
-            command=in_guest(folder.path),
+            command=in_guest(),
             memory_byte=memory_byte(run.experiment),
             silence_s=silence_s(run.experiment, setting),
             run_id=run.run_id,
@@ -167,10 +165,10 @@ def a_core() -> Iterator[int | None]:
         _free_cores.put(core)
 
 
-def in_guest(folder: Path) -> list[str]:
+def in_guest() -> list[str]:
     """The command that the guest runs; what could differ from run to run is pinned."""
     pinned = ["PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1"]
-    return ["env", *pinned, sys.executable, "-m", "testbed.virtual.inside", str(folder)]
+    return ["env", *pinned, sys.executable, "-m", "testbed.virtual.inside", FOLDER]
 
 
 def silence_s(experiment: Experiment, setting: Setting) -> float:

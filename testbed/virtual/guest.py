@@ -24,6 +24,8 @@ from testbed.errors import RunFailed
 
 INIT = Path(__file__).with_name("init.sh")
 CONSOLE_LINES = 12
+FOLDER = "/run/giveway"  # where the guest finds the run folder, whatever its name outside
+STATUS = ".guest-status"
 # The guest's calendar starts here in every run: September 2001.
 START_NS = 10**18
 
@@ -74,9 +76,9 @@ def boot(
     """Run the guest's command to its end; RunFailed says what ended it, with the last lines."""
     with tempfile.TemporaryDirectory(prefix="giveway-boot-") as name:
         place = Path(name).resolve()
-        status = guest.folder.resolve() / ".guest-status"
+        status = guest.folder.resolve() / STATUS
         status.unlink(missing_ok=True)
-        _furnish(place, guest, status)
+        _furnish(place, guest)
         trouble = _watch(place, guest, console, progress, cancelled or threading.Event())
         if trouble is None:
             code = status.read_text().strip() if status.exists() else ""
@@ -89,11 +91,11 @@ def boot(
             raise RunFailed("\n  ".join([f"{trouble}; console: {console}", *last]))
 
 
-def _furnish(place: Path, guest: Guest, status: Path) -> None:
+def _furnish(place: Path, guest: Guest) -> None:
     shutil.copy(INIT, place / "init")
     (place / "init").chmod(0o755)
     (place / "folder").symlink_to(guest.folder.resolve())
-    words = {"folder": guest.folder.resolve(), "status": status, "python": sys.executable}
+    words = {"status": f"{FOLDER}/{STATUS}", "python": sys.executable}
     lines = [f"{key}={shlex.quote(str(value))}" for key, value in words.items()]
     (place / "words").write_text("\n".join([*lines, f"set -- {shlex.join(guest.command)}", ""]))
 

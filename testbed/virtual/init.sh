@@ -5,8 +5,7 @@
 # command line must be the same in every run (the guest's randomness is made from it) and knows
 # no blanks: init=/proc/self/cwd/init. In it are `folder`, a link to the run folder, and `words`,
 # quoted for a shell, which sets
-#   folder   the run folder, the one place on the host's disk that can be written
-#   status   the file in it that receives the command's exit code
+#   status   the file in the run folder that receives the command's exit code
 #   python   an interpreter, which powers the guest off
 # and the command as the positional parameters.
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -37,10 +36,11 @@ mkdir -p /run/netns /run/lock /run/overlay/upper /run/overlay/work
 # /tmp is writable, in memory only, and still shows the host's: a checkout may lie there.
 mount -t overlay -o lowerdir=/tmp,upperdir=/run/overlay/upper,workdir=/run/overlay/work \
     overlay /tmp || fail "no /tmp"
-# Through a link with a plain name: mount(8) would split the folder's own at commas.
-[ -d "$folder" ] || fail "no run folder $folder"
-mount -t hostfs -o "$boot/folder" none "$folder" || fail "no run folder $folder"
-cd "$folder" || fail "no run folder $folder"
+# At a place of one name in every run: nothing in the guest may depend on the folder's own. And
+# through a link with a plain name: mount(8) would split the folder's own at commas.
+mkdir /run/giveway
+mount -t hostfs -o "$boot/folder" none /run/giveway || fail "no run folder $boot/folder"
+cd /run/giveway || fail "no run folder"
 ip link set lo up || fail "no loopback"
 
 "$@"

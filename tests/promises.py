@@ -1,0 +1,69 @@
+"""What each policy promises to two senders that fill one port, and how to measure it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from tests.conftest import giveway
+
+SATURATED = """
+name: saturated
+question: Who gets what when two senders fill one port?
+topology: {{kind: tor, hosts: 3, rate: 100 Mbit/s, delay: about 10 us, queue: 100 packets}}
+duration: 3 s
+warmup: 1 s
+flows:
+  - {{name: urgent, schedule: urgent.csv}}
+  - {{name: patient, schedule: patient.csv}}
+policies: [{policy}]
+seeds: [0]
+"""
+HEADER = "start_ns,src,dst,size_byte\n"
+RATE_BPS = 100_000_000
+FLOWS, FLOW_BYTE = 4, 100_000_000  # each would take 8 s alone
+MEASURED_S = 2
+
+
+@dataclass(frozen=True)
+class Promise:
+    urgent: tuple[float, float]  # the least and the most of the port that the urgent sender gets
+    bands: bool = True  # whether the policy tells the two apart
+
+
+PROMISES = {
+    "fifo": Promise((0.25, 0.75), bands=False),
+    "fq-codel": Promise((0.45, 0.55), bands=False),
+    "strict-priority": Promise((0.97, 1.0)),
+    "prio": Promise((0.97, 1.0)),
+    "htb-priority": Promise((0.76, 0.84)),
+}
+# (source, destination, a link that only this sender's bytes cross) of both senders.
+# At the switch: two hosts send to a third. At the host: one host sends to two others.
+PLACES = {
+    "switch": (("h1", "h3", "h1->s1"), ("h2", "h3", "h2->s1")),
+    "host": (("h1", "h2", "s1->h2"), ("h1", "h3", "s1->h3")),
+}
+
+
+def urgent_share(engine: str, policy: str, place: str, folder: Path) -> float:
+    """The share of a full port that the urgent sender gets, over the last two of three seconds."""
+    bands = ", bands: {urgent: high, patient: low}" if PROMISES[policy].bands else ""
+    choice = f"{{policy: {policy}{bands}}}"
+    (folder / "saturated.yaml").write_text(SATURATED.format(policy=choice))
+    for name, (src, dst, _) in zip(("urgent", "patient"), PLACES[place], strict=True):
+        rows = "".join(f"{start},{src},{dst},{FLOW_BYTE}\n" for start in range(FLOWS))
+        (folder / f"{name}.csv").write_text(HEADER + rows)
+    done = giveway("run", folder / "saturated.yaml", "--engine", engine, "--out", folder / "out")
+    assert done.returncode == 0, done.stderr
+    links = pd.read_parquet(folder / "out" / policy / "seed-0" / "links.parquet")
+    late = links[links.time_ns > 1_000_000_000]
+    urgent, patient = (passed_byte(late[late.link == link]) for _, _, link in PLACES[place])
+    assert (urgent + patient) * 8 / MEASURED_S > 0.9 * RATE_BPS, "the port was not full"
+    return urgent / (urgent + patient)
+
+
+def passed_byte(links: pd.DataFrame) -> int:
+    """Bytes that passed, over all classes."""
+    counted = links.groupby("class")["bytes"]
+    return int((counted.max() - counted.min()).sum())
