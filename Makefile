@@ -1,5 +1,5 @@
 # Giveway: `make demo` and `make test` do everything, set-up included.
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo virtual test lint bench clean
 
 # The realtime engine makes network namespaces, which takes root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -11,7 +11,12 @@ setup: ## install what is missing: Debian packages, .venv, pinned Python package
 	@scripts/setup.sh
 
 demo: setup ## run the quickstart experiment and print where its report is
-	@$(SUDO) .venv/bin/giveway run experiments/quickstart.yaml
+	@$(SUDO) .venv/bin/giveway run experiments/quickstart.yaml --engine realtime
+
+virtual: ## build the virtual engine's kernel, once (about 5 minutes), and check it
+	@GIVEWAY_KERNEL=yes scripts/setup.sh
+	@.venv/bin/python -m testbed.virtual.build
+	@.venv/bin/python -m testbed.virtual.check
 
 test: ## run all tests (installs Chromium for the report's browser test)
 	@GIVEWAY_BROWSER=yes scripts/setup.sh

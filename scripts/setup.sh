@@ -19,6 +19,10 @@ if [ "${GIVEWAY_BROWSER:-no}" = yes ]; then
     esac
 fi
 
+if [ "${GIVEWAY_KERNEL:-no}" = yes ]; then
+    packages+=(make gcc libc6-dev flex bison bc xz-utils) # to build the virtual engine's kernel
+fi
+
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' ||

@@ -38,18 +38,21 @@ def twice(small_experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> t
     folder = tmp_path_factory.mktemp("twice")
     quiet = giveway("run", small_experiment, "--out", folder / "quiet", *RUN)
     assert quiet.returncode == 0, quiet.stderr
+    other = folder / "loaded, with a longer name"
     burners = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
         for _ in os.sched_getaffinity(0)
     ]
     try:
-        loaded = giveway("run", small_experiment, "--out", folder / "loaded-with-a-longer-name", *RUN)
+        loaded = giveway(
+            "run", small_experiment, "--out", folder / "loaded, with a longer name", *RUN
+        )
     finally:
         for burner in burners:
             burner.kill()
             burner.wait()
     assert loaded.returncode == 0, loaded.stderr
-    return folder / "quiet", folder / "loaded-with-a-longer-name"
+    return folder / "quiet", other
 
 
 def test_records_are_identical_to_the_byte_however_busy_the_machine(
@@ -137,13 +140,13 @@ def test_every_congestion_control_runs(tcp: str, small_experiment: Path, tmp_pat
 
 
 def test_dctcp_keeps_the_queue_short(tmp_path: Path) -> None:
-    """A short flow behind a long one waits for 20 packets under DCTCP, for 1,000 under CUBIC."""
-    rows = "0,h1,h2,100000000\n500000000,h3,h2,2000\n"
+    """A short flow to a full port waits for 20 packets under DCTCP, for 1,000 under CUBIC."""
+    rows = "0,h1,h2,100000000\n0,h3,h2,100000000\n500000000,h4,h2,2000\n"
     (tmp_path / "two.csv").write_text("start_ns,src,dst,size_byte\n" + rows)
     (tmp_path / "two.yaml").write_text(
         """
 name: two
-topology: {kind: tor, hosts: 3, rate: 1 Gbit/s, delay: 10 us, queue: 1000 packets}
+topology: {kind: tor, hosts: 4, rate: 1 Gbit/s, delay: 10 us, queue: 1000 packets}
 duration: 600 ms
 flows: [{name: two, schedule: two.csv}]
 policies: [fifo]
@@ -158,7 +161,7 @@ seeds: [0]
         )
         assert done.returncode == 0, done.stderr
         flows = pd.read_parquet(out / "fifo" / "seed-0" / "flows.parquet")
-        took_ns[tcp] = int(flows.end_ns[1] - flows.start_ns[1])
+        took_ns[tcp] = int(flows.end_ns[2] - flows.start_ns[2])
     assert took_ns["dctcp"] < took_ns["cubic"] / 3
 
 
