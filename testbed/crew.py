@@ -11,7 +11,7 @@ from typing import Any
 from testbed.errors import RunFailed
 from testbed.processes import Nursery, Task
 
-HANG_LIMIT_S = 4.0
+HANG_LIMIT_S = 3.5
 
 
 class Crew:

@@ -240,7 +240,7 @@ def test_a_worker_that_dies_ends_the_run_with_its_name(going: Going) -> None:
 
 def test_a_worker_that_hangs_ends_the_run_with_its_name(going: Going) -> None:
     os.kill(going.task("job-h2.log"), signal.SIGSTOP)
-    code, errors = going.ends_within(6)
+    code, errors = going.ends_within(5)
     assert code == 4
     assert "job-h2 (process" in errors
     assert "silent" in errors

@@ -66,6 +66,18 @@ def test_records_are_identical_to_the_byte_however_busy_the_machine(
     assert digests[0] == digests[1]
 
 
+def test_a_run_alone_has_the_records_of_a_run_beside_others(
+    twice: tuple[Path, Path], small_experiment: Path, tmp_path: Path
+) -> None:
+    alone = giveway("run", small_experiment, "--out", tmp_path / "out", *RUN, "--policy", "fifo")
+    assert alone.returncode == 0, alone.stderr
+    digests = [
+        json.loads((out / "fifo" / "seed-0" / "manifest.json").read_text())["digest"]
+        for out in (tmp_path / "out", twice[0])
+    ]
+    assert digests[0] == digests[1]
+
+
 def test_expect_tells_whether_the_records_are_those_of_before(
     twice: tuple[Path, Path], small_experiment: Path, tmp_path: Path
 ) -> None:

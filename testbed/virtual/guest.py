@@ -108,11 +108,14 @@ def _watch(
     cancelled: threading.Event,
 ) -> str | None:
     """Start the kernel and wait for it; what went wrong, if anything did."""
+    memory = memory_folder(guest.memory_byte)
+    if memory is None:
+        return f"neither /dev/shm nor the disk has {guest.memory_byte >> 20} MiB for its memory"
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     limit = time.monotonic() + guest.silence_s
     # No locale, no Python settings: the guest's environment is its command's own business.
-    plain = {"PATH": os.defpath, "TMPDIR": _memory_folder()}
+    plain = {"PATH": os.defpath, "TMPDIR": memory}
     with console.open("wb") as out, open(reading, "rb", buffering=0) as pipe:
         process = processes.popen(
             guest.command_line(),
@@ -151,9 +154,15 @@ def _watch(
     return None
 
 
-def _memory_folder() -> str:
-    """Where the guest's memory is a file: in memory if there is room, else on the disk."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+def memory_folder(needed_byte: int) -> str | None:
+    """Where the guest's memory can be a file: in memory if there is room, else on the disk.
+
+    A guest that fills the place up is killed by a signal that says nothing, so look before.
+    """
+    for place in ("/dev/shm", tempfile.gettempdir()):
+        if os.access(place, os.W_OK) and shutil.disk_usage(place).free >= needed_byte:
+            return place
+    return None
 
 
 def _who_runs(process: subprocess.Popen[bytes], console: Path) -> str:
