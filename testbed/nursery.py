@@ -24,6 +24,7 @@ from testbed.processes import enter_network
 from workloads.control import Control
 from workloads.sockets import TaskError
 
+UP = b"!"  # one byte to the controller: all is imported
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
@@ -47,6 +48,7 @@ def main(descriptor: int) -> None:
     selector = selectors.DefaultSelector()
     selector.register(controller, selectors.EVENT_READ)
     selector.register(wakeup_read, selectors.EVENT_READ)
+    controller.sendall(UP)
     try:
         while True:
             for key, _ in selector.select():

@@ -27,6 +27,7 @@ from testbed.errors import CannotRun, RunFailed
 RUN_VARIABLE = "GIVEWAY_RUN"
 CONTROLLER_VARIABLE = "GIVEWAY_CONTROLLER"
 LOG_TAIL_LINES = 12
+NURSERY_LIMIT_S = 60  # for its imports, on a busy machine with cold caches
 CLONE_NEWNET = 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -226,8 +227,7 @@ class Nursery:
     def _exits(self) -> Iterator[tuple[Task, dict[str, Any]]]:
         data = self._socket.recv(1 << 16)
         if not data:
-            tail = self._log.read_text(errors="replace")[-500:].strip()
-            raise RunFailed(f"the process nursery died unexpectedly: {tail or 'no message'}")
+            raise RunFailed(f"the process nursery died unexpectedly: {self._last_words()}")
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
@@ -243,7 +243,19 @@ class Nursery:
         self.tasks.pop(task.name, None)
 
     def __enter__(self) -> Self:
+        self._socket.settimeout(NURSERY_LIMIT_S)
+        try:
+            up = self._socket.recv(1)
+        except TimeoutError:
+            up = b""
+        self._socket.settimeout(None)
+        if not up:
+            self.__exit__(None, None, None)
+            raise RunFailed(f"the process nursery did not start: {self._last_words()}")
         return self
+
+    def _last_words(self) -> str:
+        return self._log.read_text(errors="replace")[-500:].strip() or "no message"
 
     def __exit__(
         self,

@@ -88,7 +88,7 @@ def test_tasks_die_with_a_controller_that_is_killed(tmp_path: Path) -> None:
         from pathlib import Path
         from testbed.processes import Nursery
         from testbed.crew import Crew
-        nursery = Nursery("test00", Path({str(tmp_path)!r}) / "nursery.log")
+        nursery = Nursery("test00", Path({str(tmp_path)!r}) / "nursery.log").__enter__()
         crew = Crew(nursery, [nursery.start("tests.test_processes:obedient", {{}},
                     name="a", log=Path({str(tmp_path)!r}) / "a.log")])
         crew.await_all("ready")
