@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.processes import start_time
 from testbed.virtual.build import find
 
 REPOSITORY = Path(__file__).parent.parent
@@ -37,18 +38,36 @@ def giveway(*arguments: str | Path, limit_s: float = 100) -> subprocess.Complete
     )
 
 
+SESSION = f"GIVEWAY_TESTS={os.getpid()}"
+os.environ.update([SESSION.split("=")])
+
+
 def ours() -> set[str]:
-    """Everything on this machine that looks like a run of ours."""
+    """What runs of this test session have on the machine, and what has no owner any more.
+
+    Runs of others, alive beside the tests, do not count.
+    """
     found = set()
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and b"GIVEWAY_RUN=" in (folder / "environ").read_bytes():
-                found.add(f"process {folder.name}")
-        except OSError:
+    for pid in (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()):
+        variables = environment_of(pid)
+        if "GIVEWAY_RUN" not in variables:
             continue
+        controller, _, started = variables.get("GIVEWAY_CONTROLLER", "0:").partition(":")
+        owner_lives = str(start_time(int(controller))) == started
+        theirs = environment_of(int(controller)).get("GIVEWAY_TESTS") != str(os.getpid())
+        if not (owner_lives and theirs) or int(controller) == os.getpid():
+            found.add(f"process {pid}")
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     found |= {f"link {line.split(':')[1].strip()}" for line in links.splitlines()}
     return found
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
 @pytest.fixture

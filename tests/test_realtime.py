@@ -174,8 +174,9 @@ def test_a_strict_delay_is_refused_where_the_kernel_has_no_netem(
     if "netem" in machine.probe().features:
         pytest.skip("this kernel has netem")
     done = giveway(
-        "run", small_experiment, "--out", tmp_path / "out", "--set", "topology.delay=10 us"
-    )
+        "run", small_experiment, "--engine", "realtime", "--out", tmp_path / "out",
+        "--set", "topology.delay=10 us",
+    )  # fmt: skip
     assert done.returncode == 3
     assert "about 10 us" in done.stderr
     assert not (tmp_path / "out").exists()
