@@ -21,6 +21,7 @@ from testbed.progress import Progress
 from testbed.spec import load
 
 INTERRUPTED = 130
+HOUR_S = 3600.0
 
 app = typer.Typer(
     help="When training shares a network with latency-sensitive traffic: who gives way, "
@@ -52,6 +53,9 @@ def run(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="override a key: topology.hosts=8")
     ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="wait for another realtime run, up to an hour")
+    ] = False,
     expect: Annotated[
         str | None, typer.Option(help="the digest that the records must have (virtual engine)")
     ] = None,
@@ -68,7 +72,9 @@ def run(
     runs = len(experiment.policies) * len(experiment.seeds)
     command = "giveway " + shlex.join(sys.argv[1:])
     try:
-        run_experiment(experiment, out, engine, command, Progress(console, runs))
+        run_experiment(
+            experiment, out, engine, command, Progress(console, runs), HOUR_S if wait else 0
+        )
     except KeyboardInterrupt:
         print("giveway: interrupted; everything is cleaned up", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None

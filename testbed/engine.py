@@ -65,8 +65,8 @@ class Engine(Protocol):
     def demand(self, experiment: Experiment) -> None:
         """Raise CannotRun if this machine cannot do it; nothing has been started."""
 
-    def exclusive(self) -> AbstractContextManager[None]:
-        """Held while runs go on; refuses if another one would be disturbed."""
+    def exclusive(self, wait_s: float = 0) -> AbstractContextManager[None]:
+        """Held while runs go on; waits, then refuses, if another one would be disturbed."""
 
     def parallel(self, experiment: Experiment) -> int:
         """How many runs may go on at once without changing a result."""

@@ -4,6 +4,7 @@ Only one realtime run at a time on a machine: two would be each other's disturba
 """
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -24,19 +25,26 @@ from testbed.spec import Experiment
 
 NAME = "realtime"
 LOCK_NAME = "\0giveway-realtime"  # an abstract socket: gone with its process, even by kill -9
+TURN_S = 0.2  # between two looks whether it is our turn
 TIMER_SLACK_NS = 200_000
 
 
 @contextmanager
-def exclusive() -> Iterator[None]:
+def exclusive(wait_s: float = 0) -> Iterator[None]:
+    """Held while a run goes on: at most one on a machine. Waits this long for its turn."""
+    give_up_s = time.monotonic() + wait_s
     with socket.socket(socket.AF_UNIX) as lock:
-        try:
-            lock.bind(LOCK_NAME)
-        except OSError:
-            raise CannotRun(
-                "another realtime run is using this machine, and two at once would disturb each "
-                "other: wait until it has ended"
-            ) from None
+        while True:
+            try:
+                lock.bind(LOCK_NAME)
+                break
+            except OSError:
+                if time.monotonic() >= give_up_s:
+                    raise CannotRun(
+                        "another realtime run is using this machine, and two at once would "
+                        "disturb each other: wait until it has ended, or let `--wait` do it"
+                    ) from None
+                time.sleep(TURN_S)
         yield
 
 

@@ -17,13 +17,18 @@ from testbed.spec import Experiment
 
 
 def run_experiment(
-    experiment: Experiment, out: Path, engine_name: str, command: str, progress: Progress
+    experiment: Experiment,
+    out: Path,
+    engine_name: str,
+    command: str,
+    progress: Progress,
+    wait_s: float = 0,
 ) -> None:
     """Run everything, then write summary and report."""
     engine = engines.get(engine_name)
     engine.demand(experiment)
     run_id = secrets.token_hex(3)
-    with engine.exclusive(), stoppable(), progress:
+    with engine.exclusive(wait_s), stoppable(), progress:
         for leftover in clean():
             progress.say(f"removed what a dead run left: {leftover.command} ({leftover.pid})")
         folder.create(out)

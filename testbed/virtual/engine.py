@@ -50,7 +50,7 @@ for _number in sorted(os.sched_getaffinity(0)):
     _free_cores.put(_number)
 
 
-def exclusive() -> AbstractContextManager[None]:
+def exclusive(wait_s: float = 0) -> AbstractContextManager[None]:
     """Guests do not disturb each other: a busy machine changes no result."""
     return nullcontext()
 
