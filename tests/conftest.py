@@ -26,10 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def giveway(*arguments: str | Path, limit_s: float = 100) -> subprocess.CompletedProcess[str]:
-    """The command as a user runs it."""
+def giveway(
+    *arguments: str | Path, limit_s: float = 100, wait: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """The command as a user runs it; a realtime run waits for its turn."""
+    waiting = ["--wait"] if wait and "realtime" in arguments else []
     return subprocess.run(
-        [sys.executable, "-m", "testbed", *map(str, arguments)],
+        [sys.executable, "-m", "testbed", *map(str, arguments), *waiting],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -192,7 +192,8 @@ class Going:
         self.out = out
         self.process = subprocess.Popen(
             [sys.executable, "-m", "testbed", "run", str(experiment), "--out", str(out),
-             "--engine", "realtime", "--policy", "fifo", "--set", "duration=30 s", *settings],
+             "--engine", "realtime", "--wait", "--policy", "fifo", "--set", "duration=30 s",
+             *settings],
             cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -269,7 +270,9 @@ def test_a_killed_controller_takes_its_tasks_along(going: Going) -> None:
 
 def test_a_second_run_is_told_to_wait(going: Going, small_experiment: Path, tmp_path: Path) -> None:
     going.task("job-h1.log")
-    second = giveway("run", small_experiment, "--engine", "realtime", "--out", tmp_path / "second")
+    second = giveway(
+        "run", small_experiment, "--engine", "realtime", "--out", tmp_path / "second", wait=False
+    )
     assert second.returncode == 3
     assert "another realtime run" in second.stderr
     going.process.send_signal(signal.SIGTERM)

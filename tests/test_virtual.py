@@ -142,6 +142,27 @@ def test_every_policy_keeps_its_promise_here_too(policy: str, place: str, tmp_pa
     assert least <= urgent_share("virtual", policy, place, tmp_path) <= most
 
 
+def test_priority_queues_with_everything_in_one_band_are_a_fifo(
+    small_experiment: Path, tmp_path: Path
+) -> None:
+    """Three queueing disciplines, the same packets, the same nanoseconds."""
+    one_band = ["fifo"] + [
+        f"{{policy: {name}, label: {name}, bands: {{job: high}}}}"
+        for name in ("strict-priority", "prio")
+    ]
+    done = giveway(
+        "run", small_experiment, "--out", tmp_path / "out", *RUN,
+        "--set", f"policies=[{', '.join(one_band)}]",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    manifests = (tmp_path / "out").glob("*/seed-0/manifest.json")
+    digests = {
+        path.parent.parent.name: json.loads(path.read_text())["digest"] for path in manifests
+    }
+    assert len(digests) == 3
+    assert len(set(digests.values())) == 1, digests
+
+
 @pytest.mark.parametrize("tcp", ["reno", "bbr", "dctcp"])
 def test_every_congestion_control_runs(tcp: str, small_experiment: Path, tmp_path: Path) -> None:
     done = giveway(
