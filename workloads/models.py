@@ -219,7 +219,7 @@ MODELS = {
     "resnet101": Model("ResNet-101 (ImageNet)", lambda: resnet((3, 4, 23, 3), True), imagenet),
     "vgg16": Model("VGG-16 (ImageNet)", vgg16, imagenet),
     "transformer": Model(
-        f"a small transformer ({BLOCKS} blocks, width {WIDTH}, {TOKENS} tokens a sample)",
+        f"A small transformer ({BLOCKS} blocks, width {WIDTH}, {TOKENS} tokens a sample)",
         transformer,
         sentences,
     ),
