@@ -1,4 +1,4 @@
-"""The command line: `giveway doctor | list | run | report | clean`.
+"""The command line: `giveway doctor | list | run | report | profile | clean`.
 
 Exit codes: 0 done and all claims hold, 1 a claim does not hold, 2 bad input, 3 the machine cannot
 do it, 4 a run failed, 130 interrupted.
@@ -14,11 +14,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from testbed import catalogue, doctor, engines
+from testbed import catalogue, doctor, engines, units
 from testbed.clean import clean as clean_up
-from testbed.errors import GivewayError
-from testbed.progress import Progress
+from testbed.errors import BadInput, GivewayError
+from testbed.progress import Progress, counted
 from testbed.spec import load
+from workloads import profiler, profiles
 
 INTERRUPTED = 130
 HOUR_S = 3600.0
@@ -111,6 +112,44 @@ def show(out: Path, expect: str | None = None) -> None:
         raise typer.Exit(1)
     if not claims_hold(summary):
         raise typer.Exit(1)
+
+
+@app.command()
+def profile(
+    model: Annotated[str, typer.Option(help=", ".join(profiler.MODELS))],
+    out: Annotated[Path, typer.Option(help="where to put the profile, a .csv file")],
+    batch: Annotated[int, typer.Option(help="samples in a batch")] = 32,
+    repeats: Annotated[int, typer.Option(help="iterations to take medians of")] = 10,
+    scale_to: Annotated[
+        str | None, typer.Option(help="stretch the iteration to this time, like 280ms")
+    ] = None,
+) -> None:
+    """Measure a model's layers on this machine's CPU and write a layer profile (make torch).
+
+    Example: giveway profile --model resnet50 --batch 32 --scale-to 280ms --out mine.csv
+    """
+    try:
+        scale_to_ns = None if scale_to is None else units.time_ns(scale_to)
+    except ValueError as error:
+        raise BadInput(f"--scale-to: {error}") from None
+    order = profiler.Order(model, batch, repeats, scale_to_ns)
+    if out.suffix != ".csv" or out.is_dir() or not out.parent.is_dir():
+        raise BadInput(f"--out: {out} must be a .csv file in a folder that exists")
+    try:
+        with counted(console, f"{model}, iterations", profiler.steps(order)) as step:
+            measured = profiler.profile(order, out.stem, step)
+    except KeyboardInterrupt:
+        print("giveway: interrupted; nothing was written", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    profiles.write(out, measured)
+    console.print(measured.provenance, markup=False, highlight=False, soft_wrap=True)
+    total = f"{len(measured.layers)} layers, {units.format_size(measured.total_byte)}"
+    console.print(f"{total}: {out}", markup=False, highlight=False, soft_wrap=True)
+    if out.resolve().parent != profiles.FOLDER:
+        console.print(
+            f"to use it, copy it to workloads/profiles/ and write profile: {out.stem}",
+            soft_wrap=True,
+        )
 
 
 @app.command("doctor")

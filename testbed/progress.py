@@ -67,3 +67,26 @@ class Progress:
         self.say(f"{label}: {duration_ns / 1e9:g} s of experiment time …")
         yield lambda done_ns: None
         self.say(f"{label}: done in {time.monotonic() - started_s:.1f} s")
+
+
+@contextmanager
+def counted(console: Console, label: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show how many of `total` equal steps are done; yields a function to be called after each.
+
+    A bar with the time left on a terminal, else a line at every quarter.
+    """
+    if console.is_terminal:
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        with Bars(*columns, console=console, transient=True) as bars:
+            bar = bars.add_task(label, total=total)
+            yield lambda: bars.advance(bar)
+        return
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if done * 4 // total > (done - 1) * 4 // total:
+            console.print(f"{label}: {done} of {total}", markup=False, highlight=False)
+
+    yield step

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["root"] = "needs root"
     if find() is None:
         missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
+    if find_spec("torch") is None:
+        missing["torch"] = "torch is not installed: make torch"
     for item in items:
         for marker, reason in missing.items():
             if marker in item.keywords:

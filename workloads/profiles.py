@@ -12,6 +12,7 @@ from pathlib import Path
 
 from testbed import units
 from testbed.errors import BadInput
+from testbed.folder import write_atomically
 from workloads.sizes import commented_csv
 
 FOLDER = Path(__file__).with_name("profiles")
@@ -97,6 +98,20 @@ def read(path: Path) -> Profile:
         raise BadInput(f"{path}: a profile needs layers and nominal sizes above zero")
     provenance = "\n".join(line for line in comments if not line.startswith("nominal_"))
     return Profile(path.stem, provenance, tuple(layers), model_byte, iteration_ns)
+
+
+def write(path: Path, profile: Profile) -> None:
+    """Leave a file that `read` understands; a half-written one is never seen under this name."""
+    nominal = [
+        f"nominal_model: {units.format_size(profile.nominal_model_byte)}",
+        f"nominal_iteration: {units.format_time(profile.nominal_iteration_ns)}",
+    ]
+    rows = [
+        f"{number},{layer.bytes},{layer.forward_ns},{layer.backward_ns}"
+        for number, layer in enumerate(profile.layers)
+    ]
+    comments = [f"# {line}" for line in (*profile.provenance.splitlines(), *nominal)]
+    write_atomically(path, "\n".join([*comments, ",".join(HEADER), *rows]) + "\n")
 
 
 def thesis_layers(layers: int, model_byte: int, iteration_ns: int) -> tuple[Layer, ...]:
