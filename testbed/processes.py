@@ -27,6 +27,7 @@ from testbed.errors import CannotRun, RunFailed
 RUN_VARIABLE = "GIVEWAY_RUN"
 CONTROLLER_VARIABLE = "GIVEWAY_CONTROLLER"
 LOG_TAIL_LINES = 12
+WARM_LIMIT_S = 120.0
 CLONE_NEWNET = 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -163,7 +164,9 @@ class Nursery:
     Use as a context manager: leaving it ends every task.
     """
 
-    def __init__(self, run_id: str, log: Path, *, outrank: bool = True) -> None:
+    def __init__(
+        self, run_id: str, log: Path, *, outrank: bool = True, preload: Sequence[str] = ()
+    ) -> None:
         self._outrank = outrank  # tasks go before every other process of the machine
         self.tasks: dict[str, Task] = {}
         ours, theirs = socket.socketpair()
@@ -172,8 +175,9 @@ class Nursery:
         self._selector = selectors.DefaultSelector()
         with log.open("ab") as output, theirs:
             self._process = popen(
-                [sys.executable, "-m", "testbed.nursery", str(theirs.fileno())],
+                [sys.executable, "-m", "testbed.nursery", str(theirs.fileno()), *preload],
                 run_id,
+                base={**os.environ, "OMP_NUM_THREADS": "1"},  # a thread does not survive a fork
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -182,6 +186,20 @@ class Nursery:
             )
         self._log = log
         self._selector.register(ours, selectors.EVENT_READ, None)
+        if preload:
+            self._await_warmth(preload)
+
+    def _await_warmth(self, preload: Sequence[str]) -> None:
+        """Until the large libraries are loaded: once, here, and not once in every task."""
+        if not self._selector.select(WARM_LIMIT_S):
+            self.__exit__(None, None, None)
+            raise RunFailed(f"{', '.join(preload)} took longer than {WARM_LIMIT_S:g} s to import")
+        try:
+            for _ in self._exits():
+                pass
+        except RunFailed:
+            self.__exit__(None, None, None)
+            raise
 
     def start(
         self,
@@ -231,6 +249,8 @@ class Nursery:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
+            if message["event"] == "warm":
+                continue
             task = self.tasks[message["name"]]
             task.exit_code = message["code"]
             yield task, message
