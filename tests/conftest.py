@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.errors import CannotRun
+from testbed.stacks import demand_matching, version
 from testbed.virtual.build import find
 
 REPOSITORY = Path(__file__).parent.parent
@@ -19,6 +21,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["root"] = "needs root"
     if find() is None:
         missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
+    try:
+        demand_matching(version("horovod") or "", version("torch") or "")
+    except CannotRun:
+        missing["horovod"] = "torch and the Horovod wheel are not installed: make horovod"
     for item in items:
         for marker, reason in missing.items():
             if marker in item.keywords:
