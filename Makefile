@@ -1,5 +1,5 @@
 # Giveway: `make demo` and `make test` do everything, set-up included.
-.PHONY: help setup demo virtual torch test lint bench clean
+.PHONY: help setup demo virtual torch horovod test lint bench clean
 
 # The realtime engine makes network namespaces, which takes root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -20,6 +20,9 @@ virtual: ## build the virtual engine's kernel, once (about 5 minutes), and check
 
 torch: ## install torch for the CPU, pinned, into .venv (for giveway profile)
 	@scripts/torch.sh
+
+horovod: setup ## install torch and build Horovod, once (about 5 minutes), for `backend: horovod`
+	@scripts/horovod.sh
 
 test: ## run all tests (installs Chromium for the report's browser test)
 	@GIVEWAY_BROWSER=yes scripts/setup.sh

@@ -42,6 +42,7 @@ class Job:
     hosts: tuple[str, ...]
     compute_ns: float
     model_byte: float
+    backend: str = "native"
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ def _parse_plan(raw: Mapping[str, Any]) -> Plan:
                 tuple(entry.get("hosts", [])),
                 float(entry["compute_ns"]),
                 float(entry["model_byte"]),
+                entry.get("backend", "native"),
             )
             for entry in raw.get("jobs", [])
         ),

@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from analysis import compare, look, plots, tables, timeline, words
+from analysis import backends, compare, look, plots, tables, timeline, words
 from analysis.folder import VERDICTS, Results, load
 from analysis.stats import FEWEST_UNITS
 from analysis.summary import Summary, summarise
@@ -61,6 +61,11 @@ def render(results: Results, summary: Summary) -> str:
         fewest=FEWEST_UNITS,
         flow_changes=_flow_changes(summary),
         unfinished=_unfinished(summary),
+        backends=backends.sentences(
+            summary["backends"],
+            {policy.label: policy.title for policy in plan.policies},
+            flows=bool(plan.mixes),
+        ),
         **_pictures(results, summary, looks),
     )
 

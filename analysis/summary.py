@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import claims, compare, metrics, words
+from analysis import backends, claims, compare, metrics, words
 from analysis.compare import Measured, Pair
 from analysis.folder import VERDICTS, Plan, Results, Run
 from analysis.stats import RESAMPLES, Change, Estimate
@@ -79,6 +79,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
             "over": "seeds and flows" if len(plan.seeds) > 1 else "flows of one seed",
         },
         "policies": policies,
+        "backends": backends.side_by_side(results),
     }
     summary["claims"] = [claims.check(claim, policies, changes) for claim in plan.claims]
     cleaned: Summary = _without_nan(summary)

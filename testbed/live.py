@@ -14,11 +14,14 @@ import numpy as np
 from policies.base import tos_of
 from testbed.crew import Crew
 from testbed.engine import Performance, Run, Setting, Wiring
+from testbed.errors import RunFailed
 from testbed.folder import RunFolder
+from testbed.marking import mark
 from testbed.network import Network
 from testbed.processes import Nursery, Task
 from testbed.rtnetlink import device_indexes
 from testbed.spec import TrainingJob
+from testbed.stacks import STACKS, preload
 from workloads.schedule import Schedule, schedule_of
 
 FIRST_FLOW_PORT = 6000  # one for each ToS
@@ -46,7 +49,10 @@ def perform(
     with (
         Network(setting.topology, policy, setting.wiring, run_id=run.run_id) as network,
         Nursery(
-            run.run_id, folder.logs / "nursery.log", outrank=setting.wiring.timer_slack_ns > 0
+            run.run_id,
+            folder.logs / "nursery.log",
+            outrank=setting.wiring.timer_slack_ns > 0,
+            preload=preload(run.experiment),
         ) as nursery,
     ):
         description = described(run, network)
@@ -105,8 +111,10 @@ def play(
     for worker in workers:
         worker.tell(connect_ns=connect_ns)
     crew.await_all("ready")
+    stage.mark_workers()
     crew.tell(epoch_ns=on_grid(network.wiring, START_AHEAD_NS), pids=stage.pids())
     crew.await_all("done", on_time=on_time)
+    stage.check_workers()
     crew.dismiss()
     return noticed(workers, generators, sampler)
 
@@ -133,6 +141,7 @@ class Stage:
         self._folder = folder
         self._on_host: dict[str, list[Task]] = {host: [] for host in network.topology.hosts}
         self._policy = run.choice.link_policy
+        self._workers: dict[str, list[Task]] = {}
 
     def start_workers(self, index: int, job: TrainingJob) -> list[Task]:
         band = self._run.bands[job.name]
@@ -142,21 +151,43 @@ class Stage:
         ]
         tasks = []
         for rank, host in enumerate(job.host_names):
-            config = {
+            config: dict[str, Any] = {
                 "job": job.name,
                 "rank": rank,
                 "addresses": [self._network.address(name) for name in job.host_names],
                 "port": FIRST_JOB_PORT + 2 * index,
-                "tos": tos_of(band),
                 "priority": self._policy.bands.index(band),
                 "layers": layers,
                 "fusion_byte": job.fusion_byte,
-                "order": job.order,
-                "barrier": job.barrier,
                 "check": job.check,
             }
-            tasks.append(self._start("workloads.worker:main", f"{job.name}-{host}", host, config))
+            if job.backend == "native":
+                config |= {"tos": tos_of(band), "order": job.order, "barrier": job.barrier}
+            else:
+                config |= {"device": self._network.device(host)}
+            target = f"{STACKS[job.backend].module}:main"
+            tasks.append(self._start(target, f"{job.name}-{host}", host, config))
+        self._workers[job.name] = tasks
         return tasks
+
+    def mark_workers(self) -> None:
+        """Put the jobs that do not mark themselves into their bands: every connection stands."""
+        for job in self._run.experiment.training:
+            if job.backend == "native":
+                continue
+            for task in self._workers[job.name]:
+                assert task.pid is not None, "a worker that is ready has said hello"
+                mark(task.pid, tos_of(self._run.bands[job.name]))
+
+    def check_workers(self) -> None:
+        """In test mode: all workers of a job hold the same weights, bit by bit."""
+        for job, tasks in self._workers.items():
+            found = [task.said["done"].get("digests", {}) for task in tasks]
+            for iteration in set.intersection(*map(set, found)):
+                if len({digests[iteration] for digests in found}) > 1:
+                    raise RunFailed(
+                        f"{job}: after {iteration} steps its workers hold different weights"
+                    )
 
     def start_generators(self, schedule: Schedule) -> list[Task]:
         hosts = self._network.topology.hosts

@@ -81,6 +81,10 @@ class Network:
         address: str = self._node(host).params["ip"].partition("/")[0]
         return address
 
+    def device(self, host: str) -> str:
+        """The host's own end of its cable."""
+        return str(self._node(host).defaultIntf().name)
+
     def idle_rtt_ns(self, src: str, dst: str) -> int:
         """The median round trip of an idle network, in experiment time."""
         output = processes.run(

@@ -32,8 +32,10 @@ PR_SET_TIMERSLACK = 29
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, preload: list[str]) -> None:
     controller = socket.socket(fileno=descriptor)
+    for module in preload:
+        importlib.import_module(module)
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
@@ -154,4 +156,4 @@ def outrank_everybody() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:])

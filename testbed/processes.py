@@ -27,7 +27,7 @@ from testbed.errors import CannotRun, RunFailed
 RUN_VARIABLE = "GIVEWAY_RUN"
 CONTROLLER_VARIABLE = "GIVEWAY_CONTROLLER"
 LOG_TAIL_LINES = 12
-NURSERY_LIMIT_S = 60  # for its imports, on a busy machine with cold caches
+NURSERY_LIMIT_S = 120  # for its imports (torch among them), on a busy machine with cold caches
 CLONE_NEWNET = 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -164,7 +164,9 @@ class Nursery:
     Use as a context manager: leaving it ends every task.
     """
 
-    def __init__(self, run_id: str, log: Path, *, outrank: bool = True) -> None:
+    def __init__(
+        self, run_id: str, log: Path, *, outrank: bool = True, preload: Sequence[str] = ()
+    ) -> None:
         self._outrank = outrank  # tasks go before every other process of the machine
         self.tasks: dict[str, Task] = {}
         ours, theirs = socket.socketpair()
@@ -173,8 +175,9 @@ class Nursery:
         self._selector = selectors.DefaultSelector()
         with log.open("ab") as output, theirs:
             self._process = popen(
-                [sys.executable, "-m", "testbed.nursery", str(theirs.fileno())],
+                [sys.executable, "-m", "testbed.nursery", str(theirs.fileno()), *preload],
                 run_id,
+                base={**os.environ, "OMP_NUM_THREADS": "1"},  # a thread does not survive a fork
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

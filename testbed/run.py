@@ -14,6 +14,7 @@ from testbed.engine import Engine, Run, Setting
 from testbed.folder import RunFolder
 from testbed.progress import Progress
 from testbed.spec import Experiment
+from testbed.stacks import demand_stacks, notices
 
 
 def run_experiment(
@@ -26,11 +27,14 @@ def run_experiment(
 ) -> None:
     """Run everything, then write summary and report."""
     engine = engines.get(engine_name)
+    demand_stacks(experiment)
     engine.demand(experiment)
     run_id = secrets.token_hex(3)
     with engine.exclusive(wait_s), stoppable(), progress:
         for leftover in clean():
             progress.say(f"removed what a dead run left: {leftover.command} ({leftover.pid})")
+        for notice in notices(experiment):
+            progress.say(notice)
         folder.create(out)
         setting = engine.settle(experiment, progress.say, run_id)
         links = [

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from testbed import machine
+from testbed import machine, stacks
 from testbed.engine import Performance, Run, Setting
 from testbed.fidelity import verdict
 from testbed.folder import Row, RunFolder, now, write_json, writing
@@ -38,7 +38,7 @@ def sealed(
         "run_id": run.run_id,
         "dilation": setting.wiring.dilation,
         "capacity_bps": setting.capacity_bps,
-        "versions": machine.versions(),
+        "versions": machine.versions() | stacks.versions(run.experiment),
         "kernel": machine.kernel(),
         "started": now(),
         "bands": run.bands,

@@ -371,8 +371,9 @@ def _planned_job(job: TrainingJob) -> dict[str, Any]:
         "compute_ns": profile.compute_ns,  # what the layers add up to, not what was asked
         "model_byte": profile.total_byte,
         "aggregation": job.aggregation,
-        "order": job.order,
-        "barrier": job.barrier,
+        # A real stack decides these itself.
+        "order": job.order if job.backend == "native" else "fifo",
+        "barrier": job.barrier if job.backend == "native" else True,
         "backend": job.backend,
     }
 

@@ -214,7 +214,9 @@ class TrainingJob(Spec):
     fusion_byte: SomeSize = Field(alias="fusion", default=64_000_000)
     order: Annotated[str, BeforeValidator(one_of("order", "fifo", "layer"))] = "fifo"
     barrier: Flag = True
-    backend: Annotated[str, BeforeValidator(one_of("backend", "native"))] = "native"
+    backend: Annotated[str, BeforeValidator(one_of("backend", "native", "torch", "horovod"))] = (
+        "native"
+    )
     check: Flag = False  # test mode: real numbers are summed, and the sums checked
     _host_names: tuple[str, ...] = PrivateAttr(())
 

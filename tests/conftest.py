@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.errors import CannotRun
 from testbed.processes import start_time
+from testbed.stacks import demand_matching, version
 from testbed.virtual.build import find
 
 REPOSITORY = Path(__file__).parent.parent
@@ -23,6 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
     if find_spec("torch") is None:
         missing["torch"] = "torch is not installed: make torch"
+    try:
+        demand_matching(version("horovod") or "", version("torch") or "")
+    except CannotRun:
+        missing["horovod"] = "torch and the Horovod wheel are not installed: make horovod"
     for item in items:
         for marker, reason in missing.items():
             if marker in item.keywords:

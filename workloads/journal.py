@@ -17,6 +17,9 @@ class Journal:
     def write(self, table: str, *values: str | float | None) -> None:
         self._file.write(json.dumps([table, *values], separators=(",", ":")) + "\n")
 
+    def close(self) -> None:
+        self._file.close()
+
     def __enter__(self) -> Self:
         return self
 
@@ -26,4 +29,4 @@ class Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        self.close()

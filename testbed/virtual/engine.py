@@ -37,6 +37,8 @@ MIB = 2**20
 BASE_MEMORY = 512 * MIB
 MEMORY_A_HOST = 64 * MIB  # two interpreters, their buffers, the queues of two ports
 MEMORY_A_FLOW = 4_000
+MEMORY_A_STACK = 1024 * MIB  # the pages of torch's libraries, read from the host's files
+MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and fusion buffers
 # A guest that says nothing for this long is stuck. A packet costs it some 20 us; between two
 # words of progress there may be SAMPLE of a run's packets, and a busy machine is slower.
 SILENCE_S = 60.0
@@ -90,7 +92,14 @@ def memory_byte(experiment: Experiment) -> int:
         (mix.arrivals_per_second or 0) * hosts * experiment.duration_ns / 1e9
         for mix in experiment.flows
     )
-    return BASE_MEMORY + hosts * MEMORY_A_HOST + int(flows * MEMORY_A_FLOW)
+    stacks = sum(
+        MEMORY_A_STACK
+        + len(job.host_names)
+        * (MEMORY_A_TORCH_WORKER + 5 * job.scaled_profile.total_byte + 2 * job.fusion_byte)
+        for job in experiment.training
+        if job.backend != "native"
+    )
+    return BASE_MEMORY + hosts * MEMORY_A_HOST + int(flows * MEMORY_A_FLOW) + stacks
 
 
 def parallel(experiment: Experiment) -> int:

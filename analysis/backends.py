@@ -1,0 +1,77 @@
+"""The same training on several stacks, side by side: how far apart in time and in traffic.
+
+For experiments whose jobs differ in their backend. Traffic is what a job's hosts sent, headers
+included, so it says something about a job only where nothing else is sent from its hosts.
+"""
+
+from typing import Any
+
+from analysis import metrics, words
+from analysis.compare import pooled_iterations
+from analysis.folder import Job, Results, Run
+
+
+def side_by_side(results: Results) -> list[dict[str, Any]]:
+    """A row for each policy and job, with its distance from the first job of that policy."""
+    plan = results.plan
+    if len({job.backend for job in plan.jobs}) < 2:
+        return []
+    pooled = {job.name: pooled_iterations(results, job) for job in plan.jobs}
+    rows = []
+    for policy in plan.policies:
+        first: dict[str, Any] | None = None
+        for job in plan.jobs:
+            durations = pooled[job.name][policy.label]["duration_ns"].to_numpy(dtype=float)
+            iteration_ns = metrics.mean(durations)
+            row: dict[str, Any] = {
+                "policy": policy.label,
+                "job": job.name,
+                "backend": job.backend,
+                "iteration_mean_ns": iteration_ns,
+                "sent_byte_per_iteration": _sent_bps(results.of(policy.label), results, job)
+                * iteration_ns
+                / 8e9,
+            }
+            first = first or row
+            for metric in ("iteration_mean_ns", "sent_byte_per_iteration"):
+                row[f"{metric}_change"] = (
+                    row[metric] / first[metric] - 1 if first[metric] else float("nan")
+                )
+            rows.append(row)
+    return rows
+
+
+def _sent_bps(runs: list[Run], results: Results, job: Job) -> float:
+    """What a host of the job sends over the window, the mean over hosts and seeds."""
+    plan = results.plan
+    rates = [
+        use[link].total * plan.rates_bps[link]
+        for run in runs
+        for use in [metrics.link_use(run.table("links"), plan.window_ns, plan.rates_bps)]
+        for link in use
+        if link.partition("->")[0] in job.hosts
+    ]
+    return sum(rates) / len(rates) if rates else float("nan")
+
+
+def sentences(rows: list[dict[str, Any]], titles: dict[str, str], flows: bool) -> list[str]:
+    """The rows in words, one sentence for each job but the first of a policy."""
+    said = []
+    first: dict[str, Any] = {}
+    for row in rows:
+        if row["policy"] != first.get("policy"):
+            first = row
+            continue
+        said.append(
+            f"{titles[row['policy']]}: an iteration on {row['backend']} takes "
+            f"{words.duration(row['iteration_mean_ns'])}, "
+            f"{words.percent(row['iteration_mean_ns_change'])} against {first['backend']}; "
+            f"a host sends {_megabytes(row['sent_byte_per_iteration'])} in it"
+            f"{' (other flows included)' if flows else ''}, "
+            f"{words.percent(row['sent_byte_per_iteration_change'])}."
+        )
+    return said
+
+
+def _megabytes(size_byte: float | None) -> str:
+    return words.NONE if size_byte is None else f"{size_byte / 1e6:.2f}{words.SPACE}MB"
