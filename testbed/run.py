@@ -25,7 +25,7 @@ def run_experiment(
     run_id = secrets.token_hex(3)
     with engine.exclusive(), stoppable(), progress:
         for leftover in clean():
-            progress.say(f"removed what a dead run left: {leftover.command} ({leftover.pid})")
+            progress.say(f"cleaning up after a dead run: {leftover}")
         folder.create(out)
         setting = engine.settle(experiment, progress.say, run_id)
         links = [
