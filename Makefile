@@ -1,5 +1,5 @@
 # Giveway: `make demo` and `make test` do everything, set-up included.
-.PHONY: help setup demo virtual test lint bench clean
+.PHONY: help setup demo virtual image test lint bench clean
 
 # The realtime engine makes network namespaces, which takes root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -17,6 +17,9 @@ virtual: ## build the virtual engine's kernel, once (about 5 minutes), and check
 	@GIVEWAY_KERNEL=yes scripts/setup.sh
 	@.venv/bin/python -m testbed.virtual.build
 	@.venv/bin/python -m testbed.virtual.check
+
+image: ## build the image of Docker hosts; starts a private Docker engine where none runs
+	@$(SUDO) scripts/image.sh
 
 test: ## run all tests (installs Chromium for the report's browser test)
 	@GIVEWAY_BROWSER=yes scripts/setup.sh

@@ -209,14 +209,27 @@ class Containers:
 def outrank(pid: int) -> None:
     """Give a nursery, and so all that it forks, the rank that tasks have elsewhere.
 
-    From outside, so that the container needs no right to do it. A kernel that rations real time by
-    cgroup refuses; then the best ordinary rank has to do, and the lateness of the run shows it. A
-    container with a limit of processors is left alone: the real-time class knows no such limits.
+    From outside, so that the container needs no right to do it. A kernel may ration real time by
+    cgroup, and a container's share is none: then the process leaves the one group that does that,
+    which says nothing in a container without a limit of processors (memory, processes and devices
+    stay the container's). Where that does not help, the best ordinary rank has to do, and the
+    lateness of the run shows it. A container with such a limit is left alone: the real-time class
+    does not heed it.
     """
-    try:
-        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
-    except PermissionError:
-        os.setpriority(os.PRIO_PROCESS, pid, BEST_NICE)
+    for prepare in (None, leave_processor_group):
+        try:
+            if prepare is not None:
+                prepare(pid)
+            os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+            return
+        except OSError:
+            continue
+    os.setpriority(os.PRIO_PROCESS, pid, BEST_NICE)
+
+
+def leave_processor_group(pid: int) -> None:
+    """Only where cgroups are separate by controller (version 1)."""
+    Path("/sys/fs/cgroup/cpu/cgroup.procs").write_text(str(pid))
 
 
 def memory_group(pid: int) -> Path | None:

@@ -5,6 +5,7 @@ because its workers would not be those that the manifest names. `python -m testb
 `python -m testbed.image FOLDER` also lays out the packages there for the build.
 """
 
+import ast
 import hashlib
 import shutil
 import sys
@@ -16,18 +17,49 @@ NAME = "giveway-worker"
 INPUTS_LABEL = "giveway.inputs"
 DOCKERFILE = "docker/worker.Dockerfile"
 PACKAGES = ("policies", "testbed", "topologies", "workloads")
-LEFT_OUT = ("testbed/virtual/",)  # the guest kernel has the host's files
-KINDS = (".py", ".csv")
+FIRST = "testbed/nursery.py"  # what a container starts; tasks are named by workloads' modules
 
 
-def inputs() -> Iterator[Path]:
-    """The files that the image is made of, relative to the repository."""
-    yield Path(DOCKERFILE)
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*")):
-            inside = path.relative_to(ROOT)
-            if path.suffix in KINDS and not str(inside).startswith(LEFT_OUT):
-                yield inside
+def inputs() -> list[Path]:
+    """The files that the image is made of, relative to the repository.
+
+    All of workloads, and what it imports of the other packages: a change that no worker can see
+    does not make an image stale.
+    """
+    data = [path.relative_to(ROOT) for path in ROOT.glob("workloads/*/*.csv")]
+    waiting = [path.relative_to(ROOT) for path in ROOT.glob("workloads/**/*.py")] + [Path(FIRST)]
+    found: set[Path] = set()
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += imported(path)
+    return [Path(DOCKERFILE), *sorted(found), *sorted(data)]
+
+
+def imported(path: Path) -> Iterator[Path]:
+    """The files of our packages that a file imports, and the packages they are in."""
+    for node in executed(ast.parse((ROOT / path).read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] in PACKAGES:
+                module = Path(*parts)
+                candidates = [module.with_suffix(".py")]
+                candidates += [folder / "__init__.py" for folder in (module, *module.parents)]
+                yield from (found for found in candidates if (ROOT / found).is_file())
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """All below a node, except what is there for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield child
+            yield from executed(child)
 
 
 def digest() -> str:
