@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed import docker
+from testbed.errors import CannotRun
 from testbed.virtual.build import find
 
 REPOSITORY = Path(__file__).parent.parent
@@ -19,6 +21,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["root"] = "needs root"
     if find() is None:
         missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
+    if any("docker" in item.keywords for item in items):
+        try:
+            docker.demand_image()
+        except CannotRun as why:
+            missing["docker"] = str(why)
     for item in items:
         for marker, reason in missing.items():
             if marker in item.keywords:
