@@ -27,4 +27,4 @@ ENTRYPOINT ["python3", "-m", "testbed.nursery"]
 # What the image was made of, last so that nothing has to be made again for a label.
 ARG INPUTS
 ARG WHEELS
-LABEL giveway.inputs=$INPUTS giveway.wheels=$WHEELS
+LABEL giveway.inputs=$INPUTS giveway.wheels="$WHEELS"

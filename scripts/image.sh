@@ -16,8 +16,8 @@ if ! docker version > /dev/null 2>&1; then
 fi
 
 inputs=$(.venv/bin/python -m testbed.image)
-packages="$(grep -E '^numpy==' requirements.txt) ${GIVEWAY_IMAGE_PACKAGES:-}"
-wheels=$(printf '%s' "$packages" | sha256sum | cut -c1-16)
+read -ra packages <<< "$(grep -E '^numpy==' requirements.txt) ${GIVEWAY_IMAGE_PACKAGES:-}"
+wheels=${packages[*]##*/} # a wheel file by its name, not by where it is
 has=$(docker image inspect -f \
     '{{index .Config.Labels "giveway.inputs"}} {{index .Config.Labels "giveway.wheels"}}' \
     "$image" 2> /dev/null) || has=
@@ -46,11 +46,10 @@ then
     rm -rf "$staging/root"
 fi
 
-say "fetching $packages"
+say "fetching $wheels"
 mkdir -p "$staging/context/wheels" "$staging/context/packages"
-# shellcheck disable=SC2086 # words on purpose
 .venv/bin/pip download -q --disable-pip-version-check --dest "$staging/context/wheels" \
-    --only-binary :all: --python-version "$base_python" $packages
+    --only-binary :all: --python-version "$base_python" "${packages[@]}"
 .venv/bin/python -m testbed.image "$staging/context/packages" > /dev/null
 say "building $image"
 DOCKER_BUILDKIT=0 docker build -q --network=host -t "$image" -f docker/worker.Dockerfile \

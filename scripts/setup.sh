@@ -29,6 +29,10 @@ if [ "${GIVEWAY_DOCKER:-no}" = yes ]; then
     packages+=(debootstrap)
 fi
 
+if [ "${GIVEWAY_VAGRANT:-no}" = yes ]; then
+    packages+=(vagrant) # to check the Vagrantfile
+fi
+
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' ||

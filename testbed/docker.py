@@ -78,6 +78,12 @@ def demand_image() -> str:
     return found_id
 
 
+def image_wheels() -> list[str]:
+    """The Python packages that the image was asked to hold, like numpy==2.4.6."""
+    form = '{{index .Config.Labels "' + image.WHEELS_LABEL + '"}}'
+    return ask("image", "inspect", "-f", form, image.NAME).split()
+
+
 def containers(label: str) -> list[str]:
     return ask("ps", "-aq", "--filter", f"label={label}").split()
 

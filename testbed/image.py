@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 NAME = "giveway-worker"
-INPUTS_LABEL = "giveway.inputs"
+INPUTS_LABEL, WHEELS_LABEL = "giveway.inputs", "giveway.wheels"
 DOCKERFILE = "docker/worker.Dockerfile"
 PACKAGES = ("policies", "testbed", "topologies", "workloads")
 FIRST = "testbed/nursery.py"  # what a container starts; tasks are named by workloads' modules

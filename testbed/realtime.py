@@ -109,6 +109,7 @@ def hosts_of(experiment: Experiment) -> dict[str, Any]:
             "image": image.NAME,
             "image_id": docker.demand_image(),
             "image_inputs": image.digest(),
+            "image_packages": docker.image_wheels(),
             "docker": docker.demand_engine().version,
             "cpus": limits.cpus,
             "memory_byte": limits.memory_byte,

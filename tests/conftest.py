@@ -17,6 +17,8 @@ REPOSITORY = Path(__file__).parent.parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     missing = {}
+    if os.environ.get("GIVEWAY_SLOW") != "yes":
+        missing["slow"] = "takes minutes: GIVEWAY_SLOW=yes runs it, as CI does"
     if os.geteuid() != 0:
         missing["root"] = "needs root"
     if find() is None:
