@@ -1,5 +1,5 @@
 # Giveway: `make demo` and `make test` do everything, set-up included.
-.PHONY: help setup demo virtual torch horovod test lint bench clean
+.PHONY: help setup demo virtual torch horovod image test lint bench clean
 
 # The realtime engine makes network namespaces, which takes root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -23,6 +23,9 @@ torch: ## install torch for the CPU, pinned, into .venv (for giveway profile)
 
 horovod: setup ## install torch and build Horovod, once (about 5 minutes), for `backend: horovod`
 	@scripts/horovod.sh
+
+image: ## build the image of Docker hosts; starts a private Docker engine where none runs
+	@$(SUDO) scripts/image.sh
 
 test: ## run all tests (installs Chromium for the report's browser test)
 	@GIVEWAY_BROWSER=yes scripts/setup.sh

@@ -23,6 +23,16 @@ if [ "${GIVEWAY_KERNEL:-no}" = yes ]; then
     packages+=(make gcc libc6-dev flex bison bc xz-utils) # to build the virtual engine's kernel
 fi
 
+if [ "${GIVEWAY_DOCKER:-no}" = yes ]; then
+    # The machine's own Docker stays as it is; debootstrap for where no registry can be reached.
+    command -v dockerd > /dev/null || packages+=(docker.io)
+    packages+=(debootstrap)
+fi
+
+if [ "${GIVEWAY_VAGRANT:-no}" = yes ]; then
+    packages+=(vagrant) # to check the Vagrantfile
+fi
+
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' ||

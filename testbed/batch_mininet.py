@@ -52,10 +52,15 @@ class BatchNode(Node):
         self.tc_batch: list[str] = []
         super().__init__(name, **{**params, "inNamespace": True})
 
+    @property
+    def enter(self) -> list[str]:
+        """The command that takes a shell to the node's network: a new one."""
+        # Not mnexec -c: it would call close() once for every descriptor that could be open.
+        return ["mnexec", "-dn"]
+
     def startShell(self, mnopts: str | None = None) -> None:
         """Mininet's own shell, carrying the run id; `await_shell` waits for its prompt."""
-        # Not mnexec -c: it would call close() once for every descriptor that could be open.
-        argv = ["mnexec", "-dn", "bash", "--norc", "--noediting"]
+        argv = [*self.enter, "bash", "--norc", "--noediting"]
         argv += ["-is", f"giveway:{self.run_id}:{self.name}"]
         self.master, self.slave = pty.openpty()
         self.shell = processes.popen(
@@ -104,6 +109,22 @@ class BatchNode(Node):
 
 class BatchHost(BatchNode, Host):
     pass
+
+
+class ContainerHost(BatchHost):
+    """A host whose network is a container's; its shell is the machine's, and only configures."""
+
+    def __init__(self, name: str, run_id: str, container_pid: int, **params: Any) -> None:
+        self._container_pid = container_pid
+        super().__init__(name, run_id, **params)
+
+    @property
+    def enter(self) -> list[str]:
+        return ["mnexec", "-d", "nsenter", "-t", str(self._container_pid), "-n"]
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        super().startShell(mnopts)
+        self.pid = self._container_pid  # where cables are plugged in, and counters read
 
 
 class BatchBridge(BatchNode, LinuxBridge):

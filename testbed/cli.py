@@ -19,6 +19,7 @@ from testbed.clean import clean as clean_up
 from testbed.errors import BadInput, GivewayError
 from testbed.progress import Progress, counted
 from testbed.spec import load
+from testbed.spechosts import DOCKER
 from workloads import profiler, profiles
 
 INTERRUPTED = 130
@@ -54,6 +55,9 @@ def run(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="override a key: topology.hosts=8")
     ] = None,
+    hosts: Annotated[
+        str | None, typer.Option(help="what hosts are: namespaces or docker (containers)")
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="wait for another realtime run, up to an hour")
     ] = False,
@@ -65,8 +69,10 @@ def run(
 
     Example: giveway run experiments/quickstart.yaml --out runs/first --seed 0
     """
-    engine = engines.resolve(engine)
-    experiment = load(file, set_ or ()).only(policy or (), seed or ())
+    engines.resolve(engine)  # a mistyped name is said first
+    settings = [*(set_ or ()), *([] if hosts is None else [f"hosts={hosts}"])]
+    experiment = load(file, settings).only(policy or (), seed or ())
+    engine = engines.resolve(engine, containers=experiment.hosts == DOCKER)
     out = out or Path("runs") / f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
     from testbed.run import run_experiment  # Mininet, only where a run needs it
 
@@ -179,5 +185,5 @@ def clean() -> None:
     """
     ended = clean_up()
     for leftover in ended:
-        console.print(f"ended {leftover.pid}: {leftover.command} (run {leftover.run_id})")
-    console.print(f"{len(ended)} leftover processes removed" if ended else "nothing was left over")
+        console.print(str(leftover), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{len(ended)} leftovers removed" if ended else "nothing was left over")

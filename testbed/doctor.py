@@ -1,11 +1,12 @@
 """`giveway doctor`: what this machine can run, and what to do about the rest."""
 
 import secrets
+from collections.abc import Callable
 
 from rich.console import Console
 
 import policies
-from testbed import machine
+from testbed import docker, image, isolation, machine
 from testbed.errors import CannotRun
 from testbed.virtual.build import find
 from testbed.virtual.features import features, tcp_names
@@ -19,7 +20,7 @@ def examine(console: Console, measure: bool) -> bool:
     built = find()
 
     def line(name: str, ready: bool, text: str = "") -> None:
-        console.print(f"{name:12}{YES if ready else NO}  {text}", highlight=False)
+        console.print(f"{name:14}{YES if ready else NO}  {text}", highlight=False)
 
     console.print("[bold]engines[/]")
     line(
@@ -37,18 +38,20 @@ def examine(console: Console, measure: bool) -> bool:
         realtime = False
         line("realtime", False, str(why))
 
+    _docker(line, realtime)
+
     offers = {"virtual": features() if built else frozenset()}
     if here.root:
         offers["realtime"] = here.features
         console.print("\n[bold]realtime engine[/]")
         netem = "netem" in here.features
         line("exact delay", netem, "" if netem else "no netem: write `delay: about 10 us`")
-        console.print(f"{'qdiscs':12}{' '.join(sorted(here.features))}", highlight=False)
-        console.print(f"{'tcp':12}{' '.join(sorted(here.tcp))}", highlight=False)
+        console.print(f"{'qdiscs':14}{' '.join(sorted(here.features))}", highlight=False)
+        console.print(f"{'tcp':14}{' '.join(sorted(here.tcp))}", highlight=False)
     if built:
         console.print("\n[bold]virtual engine[/]")
-        console.print(f"{'qdiscs':12}{' '.join(sorted(features()))}", highlight=False)
-        console.print(f"{'tcp':12}{' '.join(sorted(tcp_names()))}", highlight=False)
+        console.print(f"{'qdiscs':14}{' '.join(sorted(features()))}", highlight=False)
+        console.print(f"{'tcp':14}{' '.join(sorted(tcp_names()))}", highlight=False)
     console.print("\n[bold]policies[/]")
     for name, policy in policies.available().items():
         able = [engine for engine, offered in offers.items() if policy.needs <= offered]
@@ -57,6 +60,20 @@ def examine(console: Console, measure: bool) -> bool:
     if measure and realtime:
         _measure(console)
     return realtime or built is not None
+
+
+def _docker(line: Callable[[str, bool, str], None], realtime: bool) -> None:
+    """Whether hosts can be containers here, and whether those are as alone as they should be."""
+    try:
+        found = docker.demand_engine()
+        docker.demand_image()
+    except CannotRun as why:
+        line("docker hosts", False, str(why))
+        return
+    line("docker hosts", realtime, f"Docker {found.version}, image {image.NAME} is up to date")
+    reached = isolation.look_from_inside()
+    alone = "no interface but lo, no route, no capability, not root"
+    line("isolation", not reached, f"a container has {', '.join(reached)}" if reached else alone)
 
 
 def _measure(console: Console) -> None:

@@ -14,12 +14,15 @@ DESCRIPTIONS = {
 AUTO = "auto"
 
 
-def resolve(name: str) -> str:
-    """The engine that a name means: `auto` is virtual where its kernel is built."""
+def resolve(name: str, *, containers: bool = False) -> str:
+    """The engine that a name means: `auto` is virtual where its kernel is built.
+
+    Containers live on the machine's own kernel, so with them it is realtime.
+    """
     if name == AUTO:
         from testbed.virtual.build import find
 
-        return "virtual" if find() else "realtime"
+        return "virtual" if find() and not containers else "realtime"
     if name not in MODULES:
         raise BadInput(f"--engine {name}: unknown; known are {', '.join([AUTO, *MODULES])}")
     return name

@@ -6,8 +6,9 @@ decided here.
 """
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,11 +19,15 @@ from testbed.errors import RunFailed
 from testbed.folder import RunFolder
 from testbed.marking import mark
 from testbed.network import Network
-from testbed.processes import Nursery, Task
+from testbed.processes import Nursery, Room, Task
 from testbed.rtnetlink import device_indexes
 from testbed.spec import TrainingJob
+from testbed.spechosts import DOCKER
 from testbed.stacks import STACKS, preload
 from workloads.schedule import Schedule, schedule_of
+
+if TYPE_CHECKING:
+    from testbed.containers import Containers
 
 FIRST_FLOW_PORT = 6000  # one for each ToS
 FIRST_JOB_PORT = 7000  # two for each job: ring, coordinator
@@ -47,7 +52,14 @@ def perform(
     """
     policy = run.choice.link_policy
     with (
-        Network(setting.topology, policy, setting.wiring, run_id=run.run_id) as network,
+        containers_of(run, folder) as containers,
+        Network(
+            setting.topology,
+            policy,
+            setting.wiring,
+            run_id=run.run_id,
+            containers=containers.pids if containers else None,
+        ) as network,
         Nursery(
             run.run_id,
             folder.logs / "nursery.log",
@@ -57,8 +69,19 @@ def perform(
     ):
         description = described(run, network)
         ratio = shaped_rate_ratio(network, nursery, folder) if measure_link else None
-        measured = play(run, network, nursery, folder, on_time)
+        with containers.explaining() if containers else nullcontext():
+            rooms = containers.rooms if containers else {}
+            measured = play(run, network, nursery, folder, on_time, rooms)
     return Performance(description, {"shaped_rate_ratio": ratio, **measured})
+
+
+def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Containers | None"]:
+    """The containers that are this run's hosts, if they are to be containers."""
+    if run.experiment.hosts != DOCKER:
+        return nullcontext()
+    from testbed.containers import Containers
+
+    return Containers(run.experiment.host_names, run.experiment.container, run.run_id, folder)
 
 
 def described(run: Run, network: Network) -> dict[str, Any]:
@@ -93,10 +116,11 @@ def play(
     nursery: Nursery,
     folder: RunFolder,
     on_time: Callable[[int], None],
+    rooms: Mapping[str, Room],
 ) -> dict[str, float | None]:
     """Lead the tasks of a run through it; returns what they noticed about the machine."""
     schedule = schedule_of(run.experiment, run.seed)
-    stage = Stage(run, network, nursery, folder)
+    stage = Stage(run, network, nursery, folder, rooms)
     workers = [
         task
         for index, job in enumerate(run.experiment.training)
@@ -132,9 +156,17 @@ def on_grid(wiring: Wiring, ahead_ns: int) -> int:
 
 
 class Stage:
-    """Starts the tasks of a run in their hosts' namespaces."""
+    """Starts the tasks of a run in their hosts: namespaces, or the rooms that containers are."""
 
-    def __init__(self, run: Run, network: Network, nursery: Nursery, folder: RunFolder) -> None:
+    def __init__(
+        self,
+        run: Run,
+        network: Network,
+        nursery: Nursery,
+        folder: RunFolder,
+        rooms: Mapping[str, Room],
+    ) -> None:
+        self._rooms = rooms
         self._run = run
         self._network = network
         self._nursery = nursery
@@ -241,10 +273,12 @@ class Stage:
         return {host: [task.pid for task in tasks] for host, tasks in self._on_host.items()}
 
     def _start(self, target: str, name: str, host: str | None, config: dict[str, Any]) -> Task:
+        room = self._rooms.get(host) if host is not None else None
+        journal = self._folder.journals / f"{name}.jsonl"
         common = {
             "dilation": self._network.wiring.dilation,
             "duration_ns": self._run.experiment.duration_ns,
-            "journal": str(self._folder.journals / f"{name}.jsonl"),
+            "journal": str(journal) if room is None else room.inside(journal),
         }
         task = self._nursery.start(
             target,
@@ -252,6 +286,7 @@ class Stage:
             name=name,
             log=self._folder.logs / f"{name}.log",
             netns_pid=None if host is None else self._network.pid(host),
+            room=room,
         )
         if host is not None:
             self._on_host[host].append(task)

@@ -12,7 +12,7 @@ from typing import Self
 from policies import LinkPolicy, Port, Queue
 from policies.base import MTU_FRAME_BYTE
 from testbed import processes
-from testbed.batch_mininet import BatchMininet, BatchNode
+from testbed.batch_mininet import BatchMininet, BatchNode, ContainerHost
 from testbed.engine import Wiring
 from testbed.errors import RunFailed
 from testbed.rtnetlink import Namespace, Qdisc, TrafficClass
@@ -40,12 +40,19 @@ class LivePort:
 
 class Network:
     def __init__(
-        self, topology: Topology, policy: LinkPolicy, wiring: Wiring, *, run_id: str
+        self,
+        topology: Topology,
+        policy: LinkPolicy,
+        wiring: Wiring,
+        *,
+        run_id: str,
+        containers: Mapping[str, int] | None = None,  # the pid of each host that is one
     ) -> None:
         self.topology = topology
         self.policy = policy
         self.wiring = wiring
         self.run_id = run_id
+        self._containers = containers or {}
         self.ports: list[LivePort] = []
         self._read_bps: dict[str, int] = {}
         self._net: BatchMininet | None = None
@@ -56,6 +63,7 @@ class Network:
             self._plan(self._net)
             self._net.start()
             self._read_back()
+            self._find_no_way_out()
         except BaseException:
             self._net.stop()
             raise
@@ -110,7 +118,10 @@ class Network:
     def _plan(self, net: BatchMininet) -> None:
         """Tell Mininet the nodes and links, and every node what to run once they exist."""
         for host in self.topology.hosts:
-            net.addHost(host)
+            if host in self._containers:
+                net.addHost(host, cls=ContainerHost, container_pid=self._containers[host])
+            else:
+                net.addHost(host)
         for switch in self.topology.switches:
             net.addSwitch(switch)
         for link in self.topology.links:
@@ -164,6 +175,18 @@ class Network:
                     index = namespace.devices[live.port.device]
                     classes = namespace.classes(index)
                     self._read_bps[live.link] = compare(live, classes, qdiscs.get(index, {}))
+
+    def _find_no_way_out(self) -> None:
+        """Containers are joined to this network and to nothing else, or the run does not start."""
+        if not self._containers:
+            return
+        from testbed.isolation import ways_out
+
+        for node, ports in self.ports_by_node().items():
+            own = {live.port.device for live in ports} | {node}  # a bridge is named as its node
+            found = ways_out(self.pid(node), own)
+            if found:
+                raise RunFailed(f"{node} is not isolated: it has {', '.join(found)}")
 
     def ports_by_node(self) -> dict[str, list[LivePort]]:
         by_node: dict[str, list[LivePort]] = {}

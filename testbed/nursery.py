@@ -3,6 +3,8 @@
 Started by testbed.processes.Nursery, never by hand. Requests come over a socket, each with the
 control socket of the task to be; exits go back the same way. The end of the socket means that
 the controller is gone: then every task is killed.
+
+In a Docker host the nursery is the container's first process, and finds the socket by its path.
 """
 
 import ctypes
@@ -32,8 +34,7 @@ PR_SET_TIMERSLACK = 29
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(descriptor: int, preload: list[str]) -> None:
-    controller = socket.socket(fileno=descriptor)
+def main(controller: socket.socket, preload: list[str]) -> None:
     for module in preload:
         importlib.import_module(module)
     wakeup_read, wakeup_write = os.pipe()
@@ -92,8 +93,10 @@ def reap(children: dict[int, str], controller: socket.socket) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return
-        code = os.waitstatus_to_exitcode(status)
-        report(controller, event="exit", name=children.pop(pid), code=code)
+        name = children.pop(pid, None)
+        if name is not None:  # a container's first process also inherits orphans
+            code = os.waitstatus_to_exitcode(status)
+            report(controller, event="exit", name=name, code=code)
 
 
 def fork(request: dict[str, Any], control: socket.socket, controller: socket.socket) -> int:
@@ -155,5 +158,14 @@ def outrank_everybody() -> None:
         print("not allowed to use the real-time class: wake-ups may be late", file=sys.stderr)
 
 
+def line_to_controller(where: str) -> socket.socket:
+    """An inherited descriptor, or the path of a socket that the controller listens on."""
+    if where.isdigit():
+        return socket.socket(fileno=int(where))
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(where)
+    return line
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main(line_to_controller(sys.argv[1]), sys.argv[2:])

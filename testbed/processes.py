@@ -52,6 +52,12 @@ def start_time(pid: int) -> int | None:
     return int(stat.rpartition(")")[2].split()[19])
 
 
+def is_alive(controller: str) -> bool:
+    """Whether the process that CONTROLLER_VARIABLE names ("pid:start") is still there."""
+    pid, _, started = controller.partition(":")
+    return pid.isdigit() and str(start_time(int(pid))) == started
+
+
 def run(
     argv: Sequence[str], *, stdin: str = "", limit_s: float = 30, netns_pid: int | None = None
 ) -> str:
@@ -158,6 +164,39 @@ class Task:
         self._control.close()
 
 
+class Room:
+    """Another nursery's line, from inside a container: its tasks are forked there.
+
+    The interpreter at the other end is the container's own, and so are its processors, memory and
+    files; `folders` says where it sees those of the run.
+    """
+
+    def __init__(self, name: str, line: socket.socket, pid: int, folders: dict[Path, str]) -> None:
+        self.name = name
+        self.line = line
+        self.buffer = b""
+        self._pid = pid  # of the container's first process, as this machine sees it
+        self._folders = folders
+
+    def inside(self, path: Path) -> str:
+        """A file of the run as the container sees it."""
+        return f"{self._folders[path.parent]}/{path.name}"
+
+    def pid_outside(self, pid: int) -> int | None:
+        """A process of the container as this machine sees it."""
+        namespace = os.readlink(f"/proc/{self._pid}/ns/pid")
+        for folder in Path("/proc").iterdir():
+            try:
+                if folder.name.isdigit() and os.readlink(folder / "ns/pid") == namespace:
+                    status = (folder / "status").read_text()
+                    inner = status.partition("NSpid:")[2].partition("\n")[0].split()[-1]
+                    if int(inner) == pid:
+                        return int(folder.name)
+            except OSError:
+                continue
+        return None
+
+
 class Nursery:
     """A warm interpreter that forks tasks, and the tasks it has forked.
 
@@ -185,6 +224,7 @@ class Nursery:
                 start_new_session=True,
             )
         self._log = log
+        self._rooms: dict[str, Room] = {}  # by the name of the task that lives there
         self._selector.register(ours, selectors.EVENT_READ, None)
 
     def start(
@@ -195,21 +235,34 @@ class Nursery:
         name: str,
         log: Path,
         netns_pid: int | None = None,
+        room: Room | None = None,
     ) -> Task:
-        """Fork a process that calls `target` ("module:function") with (config, control)."""
+        """Fork a process that calls `target` ("module:function") with (config, control).
+
+        In a room it is forked by the room's own interpreter.
+        """
         ours, theirs = socket.socketpair()
         request = {
             "name": name,
             "target": target,
             "config": config,
-            "log": str(log),
-            "netns_pid": netns_pid,
-            "outrank": self._outrank,
+            "log": str(log) if room is None else room.inside(log),
+            "netns_pid": None if room else netns_pid,
+            "outrank": self._outrank and room is None,  # a container's rank is set from outside
         }
         data = json.dumps(request).encode()
+        line = self._socket if room is None else room.line
         with theirs:
-            socket.send_fds(self._socket, [len(data).to_bytes(8, "big")], [theirs.fileno()])
-            self._socket.sendall(data)
+            try:
+                socket.send_fds(line, [len(data).to_bytes(8, "big")], [theirs.fileno()])
+                line.sendall(data)
+            except (BrokenPipeError, ConnectionResetError):
+                ours.close()
+                raise RunFailed(f"{name} cannot be started: its nursery is gone") from None
+        if room is not None:
+            self._rooms[name] = room
+            if room.line not in self._selector.get_map():
+                self._selector.register(room.line, selectors.EVENT_READ, room)
         task = Task(name, ours, log)
         self.tasks[name] = task
         self._selector.register(ours, selectors.EVENT_READ, task)
@@ -220,18 +273,36 @@ class Nursery:
         for key, _ in self._selector.select(max(0.0, wait_s)):
             if key.data is None:
                 yield from self._exits()
+            elif isinstance(key.data, Room):
+                yield from self._exits_in(key.data)
             else:
                 task: Task = key.data
                 messages = task.listen()
                 if not messages:
                     self._selector.unregister(task)
-                yield from ((task, message) for message in messages)
+                for message in messages:
+                    if message["event"] == "hello" and task.name in self._rooms:
+                        message["pid"] = self._rooms[task.name].pid_outside(message["pid"])
+                    yield task, message
+
+    def _exits_in(self, room: Room) -> Iterator[tuple[Task, dict[str, Any]]]:
+        try:
+            data = room.line.recv(1 << 16)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            raise RunFailed(f"the container of {room.name} is gone")
+        *lines, room.buffer = (room.buffer + data).split(b"\n")
+        yield from self._ended(lines)
 
     def _exits(self) -> Iterator[tuple[Task, dict[str, Any]]]:
         data = self._socket.recv(1 << 16)
         if not data:
             raise RunFailed(f"the process nursery died unexpectedly: {self._last_words()}")
         *lines, self._buffer = (self._buffer + data).split(b"\n")
+        yield from self._ended(lines)
+
+    def _ended(self, lines: list[bytes]) -> Iterator[tuple[Task, dict[str, Any]]]:
         for line in lines:
             message = json.loads(line)
             task = self.tasks[message["name"]]
@@ -268,6 +339,8 @@ class Nursery:
     ) -> None:
         self._selector.close()
         self._socket.close()  # the nursery reads the end of it and ends its tasks
+        for room in self._rooms.values():
+            room.line.close()
         for task in self.tasks.values():
             task.close()
         try:

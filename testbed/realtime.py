@@ -7,8 +7,9 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from testbed import capacity, machine
+from testbed import capacity, docker, image, machine
 from testbed.engine import (
     Performance,
     Run,
@@ -22,6 +23,7 @@ from testbed.folder import RunFolder
 from testbed.live import perform
 from testbed.seal import sealed
 from testbed.spec import Experiment
+from testbed.spechosts import DOCKER, ContainerSpec
 
 NAME = "realtime"
 LOCK_NAME = "\0giveway-realtime"  # an abstract socket: gone with its process, even by kill -9
@@ -66,6 +68,8 @@ def demand(experiment: Experiment) -> None:
             f"({machine.kernel()}) lacks: write `delay: about {delay}` to take what the machine "
             f"has, or use a kernel with netem"
         )
+    if experiment.hosts == DOCKER:
+        docker.demand_image()
     demand_features(experiment, here.features, here.tcp, f"this kernel ({machine.kernel()})")
 
 
@@ -99,4 +103,23 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
     def play() -> Performance:
         return perform(run, setting, folder, on_time, measure_link=True)
 
-    sealed(run, folder, setting, NAME, play)
+    sealed(run, folder, setting, NAME, play, **hosts_of(run.experiment))
+
+
+def hosts_of(experiment: Experiment) -> dict[str, Any]:
+    """What the manifest says about the hosts."""
+    if experiment.hosts != DOCKER:
+        return {"hosts": experiment.hosts}
+    limits = experiment.container or ContainerSpec()
+    return {
+        "hosts": experiment.hosts,
+        "container": {
+            "image": image.NAME,
+            "image_id": docker.demand_image(),
+            "image_inputs": image.digest(),
+            "image_packages": docker.image_wheels(),
+            "docker": docker.demand_engine().version,
+            "cpus": limits.cpus,
+            "memory_byte": limits.memory_byte,
+        },
+    }

@@ -32,7 +32,7 @@ def run_experiment(
     run_id = secrets.token_hex(3)
     with engine.exclusive(wait_s), stoppable(), progress:
         for leftover in clean():
-            progress.say(f"removed what a dead run left: {leftover.command} ({leftover.pid})")
+            progress.say(f"cleaning up after a dead run: {leftover}")
         for notice in notices(experiment):
             progress.say(notice)
         folder.create(out)

@@ -17,6 +17,7 @@ from testbed import units
 from testbed.errors import BadInput
 from testbed.records import SCHEMA_VERSION
 from testbed.specfile import At, bad, complaint, nearest, read_mapping, with_overrides
+from testbed.spechosts import DOCKER, NAMESPACES, ContainerSpec, HostKind
 from testbed.specparts import (
     Delay,
     FlowMix,
@@ -172,6 +173,8 @@ class Experiment(Spec):
     ] = "cubic"
     offload: Annotated[bool | Literal["auto"], BeforeValidator(_offload)] = "auto"
     dilation: Annotated[float | Literal["auto"], BeforeValidator(_dilation)] = "auto"
+    hosts: HostKind = NAMESPACES
+    container: ContainerSpec | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -184,6 +187,8 @@ class Experiment(Spec):
             )
         if not self.training and not self.flows:
             raise ValueError("found neither training nor flows; give at least one of them")
+        if self.container is not None and self.hosts != DOCKER:
+            raise At(["container"], f"found limits, but hosts are {self.hosts}; add hosts: docker")
         self._check_names()
         for index, job in enumerate(self.training):
             try:
@@ -281,7 +286,10 @@ class Experiment(Spec):
             "tcp": self.tcp,
             "offload": self.offload,
             "dilation": self.dilation,
+            "hosts": self.hosts,
         }
+        if self.container is not None:
+            plain["container"] = self.container.plain()
         return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
 
     def only(self, labels: Sequence[str] = (), seeds: Sequence[int] = ()) -> Self:

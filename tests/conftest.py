@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed import docker
 from testbed.errors import CannotRun
 from testbed.processes import start_time
 from testbed.stacks import demand_matching, version
@@ -19,6 +20,8 @@ REPOSITORY = Path(__file__).parent.parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     missing = {}
+    if os.environ.get("GIVEWAY_SLOW") != "yes":
+        missing["slow"] = "takes minutes: GIVEWAY_SLOW=yes runs it, as CI does"
     if os.geteuid() != 0:
         missing["root"] = "needs root"
     if find() is None:
@@ -29,6 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         demand_matching(version("horovod") or "", version("torch") or "")
     except CannotRun:
         missing["horovod"] = "torch and the Horovod wheel are not installed: make horovod"
+    if any("docker" in item.keywords for item in items):
+        try:
+            docker.demand_image()
+        except CannotRun as why:
+            missing["docker"] = str(why)
     for item in items:
         for marker, reason in missing.items():
             if marker in item.keywords:

@@ -27,6 +27,7 @@ from testbed.errors import CannotRun, RunFailed
 from testbed.folder import RunFolder, write_atomically, write_json
 from testbed.seal import sealed
 from testbed.spec import Experiment
+from testbed.spechosts import DOCKER
 from testbed.virtual import inside
 from testbed.virtual.build import Kernel, find
 from testbed.virtual.features import features, tcp_names
@@ -71,6 +72,11 @@ def kernel() -> Kernel:
 def demand(experiment: Experiment) -> None:
     """Refuse what the guest's kernel cannot do, before anything is started."""
     kernel()
+    if experiment.hosts == DOCKER:
+        raise CannotRun(
+            "hosts: docker needs `--engine realtime`: containers live on this machine's own "
+            "kernel, not in the virtual engine's"
+        )
     if experiment.dilation not in ("auto", 1.0):
         raise CannotRun(
             f"dilation: {experiment.dilation} makes no sense in the virtual engine, whose time is "

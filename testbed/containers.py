@@ -1,0 +1,254 @@
+"""Docker containers as hosts: started for one run, attached to nothing, and gone with it.
+
+A container's first process is the same warm interpreter that forks tasks elsewhere
+(testbed/nursery.py), but the image's, as an ordinary user, with no capability at all. It finds its
+controller by a Unix socket in a mounted folder: sockets pass descriptors through that, so a task in
+a container has the same control line as any other, and no network is needed for it. So what runs in
+a host lives in the container's cgroup, mount, pid and network namespaces from its first
+instruction; `docker exec` would cost a fresh interpreter for every task, and a fork of ours that
+entered the namespaces would not be the image's Python.
+"""
+
+import os
+import shutil
+import socket
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testbed import docker, processes
+from testbed.clean import SOCKETS
+from testbed.docker import CONTROLLER_LABEL, RUN_LABEL
+from testbed.errors import RunFailed
+from testbed.folder import RunFolder
+from testbed.image import NAME
+from testbed.processes import Room
+from testbed.spechosts import ContainerSpec
+
+USER = 10001  # as in docker/worker.Dockerfile
+INSIDE = "/run/giveway"
+START_LIMIT_S = 20.0
+POST_MORTEM_S = 1.0
+MOST_PROCESSES = 256
+MOST_SHARES = 262144  # Linux's own limit: a host goes before whatever else the machine does
+BEST_NICE = -20
+SIDE_BY_SIDE = 8
+
+
+class Container:
+    """One host. `pid` is its first process, whose network namespace is the host's."""
+
+    def __init__(self, host: str, name: str, pid: int, room: Room) -> None:
+        self.host = host
+        self.name = name
+        self.pid = pid
+        self.room = room
+        self._memory = memory_group(pid)
+
+    def what_happened(self, limits: ContainerSpec) -> str | None:
+        """Why it cannot go on; None if it can."""
+        running, starved, code = docker.ask(
+            "inspect",
+            "-f",
+            "{{.State.Running}} {{.State.OOMKilled}} {{.State.ExitCode}}",
+            self.name,
+        ).split()
+        if starved == "true" or kills_for_memory(self._memory):
+            limit = f"{(limits.memory_byte or 0) / 1e6:g} MB"
+            return (
+                f"a process in the container of {self.host} ran out of memory (container.memory is "
+                f"{limit}): allow more, or train a smaller model"
+            )
+        if running == "false" and int(code):
+            how = f"by signal {int(code) - 128}" if int(code) > 128 else f"with code {code}"
+            return f"the container of {self.host} was ended in mid-run, {how}, from outside Giveway"
+        return None
+
+
+class Containers:
+    """The containers of a run, by host. Use as a context manager: leaving it removes them."""
+
+    def __init__(
+        self, hosts: Sequence[str], limits: ContainerSpec | None, run_id: str, folder: RunFolder
+    ) -> None:
+        self._hosts = hosts
+        self._limits = limits or ContainerSpec()
+        self._run_id = run_id
+        self._controller = f"{os.getpid()}:{processes.start_time(os.getpid())}"
+        self._sockets = SOCKETS / f"{run_id}:{self._controller}"
+        self._shared = {
+            folder.journals: f"{INSIDE}/journals",
+            folder.logs: f"{INSIDE}/logs",
+        }
+        self._owners: dict[Path, tuple[int, int]] = {}
+        self.by_host: dict[str, Container] = {}
+
+    @property
+    def pids(self) -> dict[str, int]:
+        return {host: container.pid for host, container in self.by_host.items()}
+
+    @property
+    def rooms(self) -> dict[str, Room]:
+        return {host: container.room for host, container in self.by_host.items()}
+
+    def __enter__(self) -> Self:
+        try:
+            self._lend_folders()
+            self._sockets.mkdir(parents=True)
+            self._sockets.chmod(stat.S_IRWXU)
+            with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+                started = list(pool.map(self._start, self._hosts))
+            self.by_host = dict(zip(self._hosts, started, strict=True))
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._remove()
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """A run that fails inside because of a container fails with that container's story.
+
+        Its peers notice first: a closed connection is quicker than Docker.
+        """
+        try:
+            yield
+        except RunFailed as failure:
+            give_up_s = time.monotonic() + POST_MORTEM_S
+            while time.monotonic() < give_up_s:
+                for container in self.by_host.values():
+                    why = container.what_happened(self._limits)
+                    if why:
+                        raise RunFailed(f"{why} ({failure})") from failure
+                time.sleep(0.1)
+            raise
+
+    # Starting
+
+    def _start(self, host: str) -> Container:
+        folder = self._sockets / host
+        folder.mkdir()
+        with socket.socket(socket.AF_UNIX) as door:
+            path = folder / "nursery"
+            door.bind(str(path))
+            path.chmod(0o666)  # the folder above is root's alone
+            door.listen()
+            name = f"giveway-{self._run_id}-{host}"
+            docker.ask("run", *self._options(host, name, folder), NAME, f"{INSIDE}/control/nursery")
+            line = self._answered(door, host, name)
+        pid = int(docker.ask("inspect", "-f", "{{.State.Pid}}", name))
+        if self._limits.cpus is None:
+            outrank(pid)
+        return Container(host, name, pid, Room(host, line, pid, self._shared))
+
+    def _options(self, host: str, name: str, control: Path) -> list[str]:
+        mounts = {control: f"{INSIDE}/control", **self._shared}
+        options = ["-d", "--pull=never", f"--name={name}", f"--hostname={host}"]
+        options += [f"--label={RUN_LABEL}={self._run_id}"]
+        options += [f"--label={CONTROLLER_LABEL}={self._controller}", *docker.CONFINED]
+        options += [f"--pids-limit={MOST_PROCESSES}"]
+        for outside, inside in mounts.items():
+            options += ["--mount", f'type=bind,"source={outside.absolute()}",target={inside}']
+        if self._limits.cpus is None:
+            options.append(f"--cpu-shares={MOST_SHARES}")
+        else:
+            options.append(f"--cpus={self._limits.cpus:g}")
+        if self._limits.memory_byte is not None:
+            # The same for memory and swap: a host that swaps would be slow without saying so.
+            options.append(f"--memory={self._limits.memory_byte}")
+            options.append(f"--memory-swap={self._limits.memory_byte}")
+        return options
+
+    def _answered(self, door: socket.socket, host: str, name: str) -> socket.socket:
+        """Its interpreter's line, once that is warm."""
+        give_up_s = time.monotonic() + START_LIMIT_S
+        door.settimeout(1)
+        while time.monotonic() < give_up_s:
+            try:
+                line, _ = door.accept()
+            except TimeoutError:
+                if docker.ask("inspect", "-f", "{{.State.Running}}", name).strip() == "true":
+                    continue
+                said = docker.ask("logs", "--tail", "3", name, both=True).strip()
+                raise RunFailed(
+                    f"the container of {host} ended at once: {said or 'it said nothing'}"
+                ) from None
+            line.settimeout(START_LIMIT_S)
+            if line.recv(1):  # the nursery's word that all is imported
+                line.setblocking(True)
+                return line
+            raise RunFailed(f"the nursery in the container of {host} ended at once")
+        raise RunFailed(f"the container of {host} did not start within {START_LIMIT_S:g} s")
+
+    # What is borrowed, and given back
+
+    def _lend_folders(self) -> None:
+        """Journals and logs are written by the containers' user while they live."""
+        for folder in self._shared:
+            status = folder.stat()
+            self._owners[folder] = (status.st_uid, status.st_gid)
+            os.chown(folder, USER, USER)
+
+    def _remove(self) -> None:
+        docker.remove(docker.containers(f"{RUN_LABEL}={self._run_id}"))
+        shutil.rmtree(self._sockets, ignore_errors=True)
+        for folder, owner in self._owners.items():
+            for path in (folder, *folder.iterdir()):
+                os.chown(path, *owner)
+
+
+def outrank(pid: int) -> None:
+    """Give a nursery, and so all that it forks, the rank that tasks have elsewhere.
+
+    From outside, so that the container needs no right to do it. A kernel may ration real time by
+    cgroup, and a container's share is none: then the process leaves the one group that does that,
+    which says nothing in a container without a limit of processors (memory, processes and devices
+    stay the container's). Where that does not help, the best ordinary rank has to do, and the
+    lateness of the run shows it. A container with such a limit is left alone: the real-time class
+    does not heed it.
+    """
+    for prepare in (None, leave_processor_group):
+        try:
+            if prepare is not None:
+                prepare(pid)
+            os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+            return
+        except OSError:
+            continue
+    os.setpriority(os.PRIO_PROCESS, pid, BEST_NICE)
+
+
+def leave_processor_group(pid: int) -> None:
+    """Only where cgroups are separate by controller (version 1)."""
+    Path("/sys/fs/cgroup/cpu/cgroup.procs").write_text(str(pid))
+
+
+def memory_group(pid: int) -> Path | None:
+    """The file in which the kernel counts what it has killed in this process's cgroup."""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for base, name in (("memory", "memory.oom_control"), ("", "memory.events")):
+            file = Path("/sys/fs/cgroup", base, path.lstrip("/"), name)
+            if base in controllers.split(",") and file.exists():
+                return file
+    return None
+
+
+def kills_for_memory(group: Path | None) -> int:
+    try:
+        lines = group.read_text().splitlines() if group else []
+    except OSError:  # gone with its container
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))

@@ -1,0 +1,117 @@
+"""The Docker engine that is there: found, asked, and cleaned of what dead runs have left."""
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from testbed import image, processes
+from testbed.errors import CannotRun, RunFailed
+
+RUN_LABEL, CONTROLLER_LABEL = "giveway.run", "giveway.controller"
+PRIVATE_FOLDER = "/run/giveway-docker"  # of scripts/docker-engine.sh
+REMOVE_LIMIT_S = 20.0
+# No network, no capability, nothing to write to but memory.
+CONFINED = (
+    "--network=none",
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+    "--read-only",
+    "--tmpfs=/tmp:size=64m",
+)
+
+
+@dataclass(frozen=True)
+class DockerEngine:
+    argv: tuple[str, ...]
+    version: str
+
+
+@cache
+def engine() -> DockerEngine | None:
+    """The user's engine (DOCKER_HOST, or Docker's own default), else our private one."""
+    private = os.environ.get("GIVEWAY_DOCKER_RUN", PRIVATE_FOLDER) + "/docker.sock"
+    for argv in (("docker",), ("docker", "-H", f"unix://{private}")):
+        try:
+            version = processes.run([*argv, "version", "-f", "{{.Server.Version}}"]).strip()
+        except (RunFailed, CannotRun):
+            continue
+        if version:
+            return DockerEngine(argv, version)
+    return None
+
+
+def demand_engine() -> DockerEngine:
+    found = engine()
+    if found is None:
+        raise CannotRun(
+            "hosts: docker needs a Docker engine, and none answers: start yours, or run "
+            "`make image`, which starts a private one"
+        )
+    return found
+
+
+def ask(*arguments: str, limit_s: float = 60, both: bool = False) -> str:
+    """What the engine answers to a `docker` command; `both` adds what it says on stderr."""
+    argv = [*demand_engine().argv, *arguments]
+    if both:
+        argv = ["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]
+    return processes.run(argv, limit_s=limit_s)
+
+
+def demand_image() -> str:
+    """The image's id, if there is one that was made from this very code."""
+    form = '{{.Id}} {{index .Config.Labels "' + image.INPUTS_LABEL + '"}}'
+    demand_engine()
+    try:
+        found_id, _, inputs = ask("image", "inspect", "-f", form, image.NAME).strip().partition(" ")
+    except RunFailed:
+        raise CannotRun(f"there is no image {image.NAME} yet: run `make image`") from None
+    wanted = image.digest()
+    if inputs != wanted:
+        raise CannotRun(
+            f"the image {image.NAME} is stale: it was made from {inputs or 'other files'}, the "
+            f"code is now {wanted}: run `make image`"
+        )
+    return found_id
+
+
+def image_wheels() -> list[str]:
+    """The Python packages that the image was asked to hold, like numpy==2.4.6."""
+    form = '{{index .Config.Labels "' + image.WHEELS_LABEL + '"}}'
+    return ask("image", "inspect", "-f", form, image.NAME).split()
+
+
+def containers(label: str) -> list[str]:
+    return ask("ps", "-aq", "--filter", f"label={label}").split()
+
+
+def remove(ids: Iterable[str]) -> None:
+    """Remove containers with all that is theirs; returns when they are gone."""
+    left = list(ids)
+    give_up_s = time.monotonic() + REMOVE_LIMIT_S
+    while left:
+        try:
+            ask("rm", "-fv", *left)
+            return
+        except RunFailed as failure:  # somebody else may be removing the same container
+            present = set(ask("ps", "-aq").split())
+            left = [found for found in left if found in present]
+            if left and time.monotonic() > give_up_s:
+                raise RunFailed(f"cannot remove containers {' '.join(left)}: {failure}") from None
+            time.sleep(0.1)
+
+
+def orphans() -> dict[str, tuple[str, str]]:
+    """Containers of runs whose controller is gone: name and run, by id."""
+    if engine() is None:
+        return {}
+    found = {}
+    ids = containers(RUN_LABEL)
+    for entry in json.loads(ask("inspect", *ids)) if ids else []:
+        labels = entry["Config"]["Labels"]
+        if not processes.is_alive(labels.get(CONTROLLER_LABEL, "")):
+            found[entry["Id"]] = (entry["Name"].lstrip("/"), labels[RUN_LABEL])
+    return found

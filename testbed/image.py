@@ -1,0 +1,82 @@
+"""What the image of Docker hosts is made of: a digest tells whether it is still this code.
+
+`make image` writes the digest into the image's label; a run refuses an image with another one,
+because its workers would not be those that the manifest names. `python -m testbed.image` prints it,
+`python -m testbed.image FOLDER` also lays out the packages there for the build.
+"""
+
+import ast
+import hashlib
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+NAME = "giveway-worker"
+INPUTS_LABEL, WHEELS_LABEL = "giveway.inputs", "giveway.wheels"
+DOCKERFILE = "docker/worker.Dockerfile"
+PACKAGES = ("policies", "testbed", "topologies", "workloads")
+FIRST = "testbed/nursery.py"  # what a container starts; tasks are named by workloads' modules
+
+
+def inputs() -> list[Path]:
+    """The files that the image is made of, relative to the repository.
+
+    All of workloads, and what it imports of the other packages: a change that no worker can see
+    does not make an image stale.
+    """
+    data = [path.relative_to(ROOT) for path in ROOT.glob("workloads/*/*.csv")]
+    waiting = [path.relative_to(ROOT) for path in ROOT.glob("workloads/**/*.py")] + [Path(FIRST)]
+    found: set[Path] = set()
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += imported(path)
+    return [Path(DOCKERFILE), *sorted(found), *sorted(data)]
+
+
+def imported(path: Path) -> Iterator[Path]:
+    """The files of our packages that a file imports, and the packages they are in."""
+    for node in executed(ast.parse((ROOT / path).read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] in PACKAGES:
+                module = Path(*parts)
+                candidates = [module.with_suffix(".py")]
+                candidates += [folder / "__init__.py" for folder in (module, *module.parents)]
+                yield from (found for found in candidates if (ROOT / found).is_file())
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """All below a node, except what is there for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield child
+            yield from executed(child)
+
+
+def digest() -> str:
+    total = hashlib.sha256()
+    for path in inputs():
+        total.update(f"{path}\0".encode() + hashlib.sha256((ROOT / path).read_bytes()).digest())
+    return total.hexdigest()[:16]
+
+
+def lay_out(folder: Path) -> None:
+    for path in inputs():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, target)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        lay_out(Path(sys.argv[1]))
+    print(digest())

@@ -1,0 +1,67 @@
+"""Shows that a run's network ends at its own cables: what could lead outside is looked for.
+
+Every run with Docker hosts is checked before it plays; `giveway doctor` and the tests use the same
+eyes.
+"""
+
+import json
+import os
+
+from testbed import docker, image, processes
+from testbed.docker import CONFINED, CONTROLLER_LABEL, RUN_LABEL
+from testbed.errors import RunFailed
+
+OUTSIDE = "192.0.2.1"  # nobody's: an address for documentation (RFC 5737)
+
+# What a fresh container sees, told by its own Python.
+_LOOK = f"""
+import json, os, socket
+with socket.socket() as probe:
+    probe.settimeout(1)
+    reached = probe.connect_ex(("{OUTSIDE}", 9))
+routes = open("/proc/net/route").read().splitlines()[1:]
+status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+print(json.dumps({{"interfaces": os.listdir("/sys/class/net"), "routes": len(routes),
+    "unreachable": os.strerror(reached), "user": os.getuid(),
+    "capabilities": int(status["CapBnd"], 16)}}))
+"""
+
+
+def ways_out(pid: int, own: set[str]) -> list[str]:
+    """Interfaces and routes of a process's network that are not the run's own."""
+    links = json.loads(processes.run(["ip", "-j", "link"], netns_pid=pid))
+    routes = json.loads(processes.run(["ip", "-j", "route"], netns_pid=pid))
+    strange = [link["ifname"] for link in links if link["ifname"] not in own | {"lo"}]
+    found = [f"the interface {name}" for name in strange]
+    found += [
+        f"a route to {route['dst']}"
+        for route in routes
+        if "gateway" in route or route["dst"] == "default" or route.get("dev") not in own
+    ]
+    try:
+        processes.run(["ip", "route", "get", OUTSIDE], netns_pid=pid)
+        found.append(f"a way to {OUTSIDE}")
+    except RunFailed:
+        pass  # unreachable, as it should be
+    return found
+
+
+def look_from_inside() -> list[str]:
+    """Start a container as a run does and let it look round; what is not as it should be."""
+    controller = f"{os.getpid()}:{processes.start_time(os.getpid())}"
+    labels = (f"--label={RUN_LABEL}=doctor", f"--label={CONTROLLER_LABEL}={controller}")
+    seen = json.loads(
+        docker.ask(
+            "run", "--rm", *labels, *CONFINED, "--entrypoint=python3", image.NAME, "-c", _LOOK
+        )
+    )
+    found = [f"the interface {name}" for name in seen["interfaces"] if name != "lo"]
+    if seen["routes"]:
+        found.append(f"{seen['routes']} routes")
+    if seen["unreachable"] != "Network is unreachable":
+        found.append(f"an answer from outside: {seen['unreachable']}")
+    if seen["capabilities"]:
+        found.append(f"capabilities {seen['capabilities']:#x}")
+    if seen["user"] == 0:
+        found.append("root as its user")
+    return found
