@@ -1,5 +1,5 @@
 # Giveway: `make demo` and `make test` do everything, set-up included.
-.PHONY: help setup demo virtual torch horovod image test lint bench clean
+.PHONY: help setup demo virtual torch horovod image test test-all lint bench clean
 
 # The realtime engine makes network namespaces, which takes root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -31,6 +31,9 @@ test: ## run all tests (installs Chromium for the report's browser test)
 	@GIVEWAY_BROWSER=yes scripts/setup.sh
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 	@$(SUDO) .venv/bin/pytest
+
+test-all: ## set up every part (kernel, Horovod, Docker image) and run all tests
+	@scripts/test-all.sh
 
 lint: setup ## formatter, linter, types
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix . && .venv/bin/mypy
