@@ -32,14 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         demand_matching(version("horovod") or "", version("torch") or "")
     except CannotRun:
         missing["horovod"] = "torch and the Horovod wheel are not installed: make horovod"
-    if any("docker" in item.keywords for item in items):
+    if any(item.get_closest_marker("docker") for item in items):
         try:
             docker.demand_image()
         except CannotRun as why:
             missing["docker"] = str(why)
     for item in items:
         for marker, reason in missing.items():
-            if marker in item.keywords:
+            # Not item.keywords: those hold the names of folders too.
+            if item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
