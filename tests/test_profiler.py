@@ -224,11 +224,32 @@ def test_the_layers_add_up_to_the_iteration_and_have_the_models_bytes(tiny: str)
 
 @pytest.mark.torch
 def test_the_heaviest_layer_takes_longest_in_both_directions(tiny: str) -> None:
-    """The first layer's backward is the trap: its full backward hook fires before it works."""
     layers = profiler.measure(Order(tiny, 256, 9), lambda: None).layers
     assert layers[0].forward_ns == max(layer.forward_ns for layer in layers)
     assert layers[0].backward_ns > layers[2].backward_ns + layers[3].backward_ns
     assert all(layer.forward_ns > 0 and layer.backward_ns > 0 for layer in layers)
+
+
+@pytest.mark.torch
+def test_a_layer_without_a_gradient_for_its_input_is_timed_to_its_end() -> None:
+    """The trap: torch fires the full backward hook of such a layer before the layer works."""
+    import torch
+    from torch import nn
+
+    class TwoInputs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.light = nn.Linear(2, 1000)
+            self.heavy = nn.Linear(2000, 1000)
+
+        def forward(self, x: Any) -> Any:
+            return self.light(x[:, :2]) + self.heavy(x)
+
+    network, x = TwoInputs(), torch.ones(200, 2000)
+    with profiler.one_thread(torch), Stopwatch(network) as watch:
+        laps = [watch.lap(lambda: network(x).sum()) for _ in range(5)]
+    light, heavy = profiler.medians([1, 1], laps)
+    assert heavy.backward_ns > 2 * light.backward_ns
 
 
 @pytest.mark.torch
