@@ -28,9 +28,7 @@ def side_by_side(results: Results) -> list[dict[str, Any]]:
                 "job": job.name,
                 "backend": job.backend,
                 "iteration_mean_ns": iteration_ns,
-                "sent_byte_per_iteration": _sent_bps(results.of(policy.label), results, job)
-                * iteration_ns
-                / 8e9,
+                "sent_byte_per_iteration": _sent_byte(results.of(policy.label), results, job),
             }
             first = first or row
             for metric in ("iteration_mean_ns", "sent_byte_per_iteration"):
@@ -41,17 +39,27 @@ def side_by_side(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def _sent_bps(runs: list[Run], results: Results, job: Job) -> float:
-    """What a host of the job sends over the window, the mean over hosts and seeds."""
-    plan = results.plan
-    rates = [
-        use[link].total * plan.rates_bps[link]
-        for run in runs
-        for use in [metrics.link_use(run.table("links"), plan.window_ns, plan.rates_bps)]
-        for link in use
-        if link.partition("->")[0] in job.hosts
-    ]
-    return sum(rates) / len(rates) if rates else float("nan")
+def _sent_byte(runs: list[Run], results: Results, job: Job) -> float:
+    """What a host of the job sends in one iteration, the mean over hosts and seeds.
+
+    Over whole iterations only: training sends in bursts, and half an iteration is not half of them.
+    """
+    rates = results.plan.rates_bps
+    found = []
+    for run in runs:
+        whole = metrics.iterations_in_window(
+            run.table("iterations"), job.name, results.plan.window_ns
+        )
+        if whole.empty:
+            continue
+        span_ns = (int(whole["start_ns"].min()), int(whole["end_ns"].max()))
+        iteration_s = (span_ns[1] - span_ns[0]) / 1e9 / whole["iteration"].nunique()
+        found += [
+            use.total * rates[link] / 8 * iteration_s
+            for link, use in metrics.link_use(run.table("links"), span_ns, rates).items()
+            if link.partition("->")[0] in job.hosts
+        ]
+    return sum(found) / len(found) if found else float("nan")
 
 
 def sentences(rows: list[dict[str, Any]], titles: dict[str, str], flows: bool) -> list[str]:

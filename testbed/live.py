@@ -67,6 +67,7 @@ def perform(
             preload=preload(run.experiment),
         ) as nursery,
     ):
+        on_time(0)  # a sign of life: large libraries have been loaded
         description = described(run, network)
         ratio = shaped_rate_ratio(network, nursery, folder) if measure_link else None
         with containers.explaining() if containers else nullcontext():
@@ -131,10 +132,12 @@ def play(
     crew = Crew(nursery, [*workers, *generators, sampler])
 
     crew.await_all("listening", workers)
+    on_time(0)
     connect_ns = on_grid(network.wiring, ahead_ns=0)
     for worker in workers:
         worker.tell(connect_ns=connect_ns)
     crew.await_all("ready")
+    on_time(0)
     stage.mark_workers()
     crew.tell(epoch_ns=on_grid(network.wiring, START_AHEAD_NS), pids=stage.pids())
     crew.await_all("done", on_time=on_time)

@@ -45,6 +45,7 @@ MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and 
 SILENCE_S = 60.0
 SILENCE_FACTOR = 20
 PACKET_S = 30e-6
+STACK_START_S = 120.0  # importing torch takes 10 s of an idle machine, and shows nothing
 SAMPLE = 0.01
 
 _cancelled = threading.Event()
@@ -191,4 +192,5 @@ def silence_s(experiment: Experiment, setting: Setting) -> float:
     line_byte = experiment.topology.rate_bps / 8 * experiment.duration_ns / 1e9
     frame_byte = 15_000 if setting.wiring.offload else 1_500
     packets = experiment.topology.hosts * line_byte / frame_byte * SAMPLE
-    return SILENCE_S + SILENCE_FACTOR * packets * PACKET_S
+    stacks = STACK_START_S * any(job.backend != "native" for job in experiment.training)
+    return SILENCE_S + stacks + SILENCE_FACTOR * packets * PACKET_S

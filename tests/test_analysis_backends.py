@@ -1,0 +1,30 @@
+"""Stacks side by side: only where backends differ, and over whole iterations."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis import backends, folder
+from tests import run_folders
+from tests.run_folders import Folder
+
+
+def test_jobs_of_one_backend_are_not_set_side_by_side(tmp_path: Path) -> None:
+    assert backends.side_by_side(folder.load(run_folders.write(tmp_path / "out", Folder()))) == []
+
+
+def test_each_backend_is_compared_with_the_first(tmp_path: Path) -> None:
+    out = run_folders.write(tmp_path / "out", Folder(jobs=("a", "b")))
+    plan = json.loads((out / "plan.json").read_text())
+    plan["jobs"][1]["backend"] = "torch"
+    (out / "plan.json").write_text(json.dumps(plan))
+    rows = backends.side_by_side(folder.load(out))
+    assert [(row["job"], row["backend"]) for row in rows[:2]] == [("a", "native"), ("b", "torch")]
+    assert rows[0]["iteration_mean_ns_change"] == 0
+    expected = rows[1]["iteration_mean_ns"] / rows[0]["iteration_mean_ns"] - 1
+    assert rows[1]["iteration_mean_ns_change"] == pytest.approx(expected)
+    assert rows[1]["sent_byte_per_iteration"] > 0
+    [said, *_] = backends.sentences(rows, {row["policy"]: "P" for row in rows}, flows=True)
+    assert "torch" in said
+    assert "against native" in said
