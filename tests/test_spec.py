@@ -65,7 +65,7 @@ def test_quickstart_is_what_the_design_says() -> None:
     assert (mix.small_max_byte, mix.large_min_byte) == (10_000, 1_000_000)
     assert [choice.label for choice in quickstart.policies] == ["fifo", "strict-priority"]
     assert quickstart.seeds == (0, 1, 2)
-    assert (quickstart.tcp, quickstart.offload, quickstart.dilation) == ("cubic", True, "auto")
+    assert (quickstart.tcp, quickstart.offload, quickstart.dilation) == ("cubic", "auto", "auto")
 
 
 def test_rack_10g_is_the_quickstart_at_full_scale() -> None:
