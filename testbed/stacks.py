@@ -8,6 +8,7 @@ from importlib import metadata
 
 from testbed.errors import CannotRun
 from testbed.spec import Experiment
+from testbed.spechosts import DOCKER
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ def version(package: str) -> str | None:
 def demand_stacks(experiment: Experiment) -> None:
     """Refuse a job whose stack is not installed, or not the one that it was built for."""
     for index, job in enumerate(experiment.training):
+        if experiment.hosts == DOCKER and STACKS[job.backend].packages:
+            raise CannotRun(
+                f"training.{index}.backend: {job.backend} does not run on Docker hosts yet, their "
+                "image has no torch: use `hosts: namespaces`"
+            )
         for package in STACKS[job.backend].packages:
             if version(package) is None:
                 raise CannotRun(
