@@ -44,14 +44,24 @@ def run_experiment(
         ]
         folder.write_atomically(out / "experiment.yaml", experiment.to_yaml())
         folder.write_json(out / "plan.json", experiment.plan(engine.NAME, command, links))
-        runs = [
-            Run(experiment, choice, seed, run_id)
-            for choice in experiment.policies
-            for seed in experiment.seeds
-        ]
+        runs = in_turns(experiment, run_id)
         execute_all(engine, runs, out, setting, progress)
     progress.say("analysing …")
     report.write(out)
+
+
+def in_turns(experiment: Experiment, run_id: str) -> list[Run]:
+    """Seed by seed, all policies of a seed in a row, each seed beginning with the next policy.
+
+    A machine has better and worse minutes. Runs of one policy after those of the other would
+    take that for the policies' difference.
+    """
+    choices = experiment.policies
+    return [
+        Run(experiment, choices[(turn + at) % len(choices)], seed, run_id)
+        for turn, seed in enumerate(experiment.seeds)
+        for at in range(len(choices))
+    ]
 
 
 def execute_all(
