@@ -78,10 +78,11 @@ def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> S
     capacity_bps = None
     if experiment.dilation == "auto":
         capacity_bps = capacity.measured(offload, experiment.topology.rate_bps, say, run_id)
-        asked = experiment.topology
-        dilation = capacity.dilation(asked.hosts, asked.rate_bps, capacity_bps)
+        links = topology_of(experiment).links
+        links_bps = sum(link.cable.rate_bps for link in links)
+        dilation = capacity.dilation(links_bps, capacity_bps)
         say(
-            f"{asked.hosts} links of {asked.rate_bps / 1e9:g} Gbit/s on a machine that carries "
+            f"{len(links)} links of {links_bps / 1e9:g} Gbit/s in all on a machine that carries "
             f"{capacity_bps / 1e9:.1f} Gbit/s: "
             + (f"time runs {dilation:g} times slower" if dilation > 1 else "no need to slow down")
         )
