@@ -88,6 +88,8 @@ def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Contai
 def described(run: Run, network: Network) -> dict[str, Any]:
     delay = run.experiment.topology.delay
     first, second, *_ = network.topology.hosts
+    if network.topology.routed:
+        second = network.topology.hosts[-1]  # the first two may be in one rack
     return {
         "tcp": network.wiring.tcp,
         "offload": network.wiring.offload,

@@ -47,6 +47,7 @@ MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and 
 SILENCE_S = 60.0
 SILENCE_FACTOR = 20
 PACKET_S = 30e-6
+NODE_START_S = 1.0  # a shell, its addresses and its queues; a fifth of that on an idle machine
 STACK_START_S = 120.0  # importing torch takes 10 s of an idle machine, and shows nothing
 SAMPLE = 0.01
 
@@ -198,4 +199,5 @@ def silence_s(experiment: Experiment, setting: Setting) -> float:
     frame_byte = 15_000 if setting.wiring.offload else 1_500
     packets = links_bps / 8 * experiment.duration_ns / 1e9 / frame_byte * SAMPLE
     stacks = STACK_START_S * any(job.backend != "native" for job in experiment.training)
-    return SILENCE_S + stacks + SILENCE_FACTOR * packets * PACKET_S
+    nodes = NODE_START_S * (len(setting.topology.hosts) + len(setting.topology.switches))
+    return SILENCE_S + nodes + stacks + SILENCE_FACTOR * packets * PACKET_S
