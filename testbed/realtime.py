@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testbed import capacity, docker, image, machine
+from testbed import capacity, docker, image, limits, machine
 from testbed.engine import (
     Performance,
     Run,
@@ -70,6 +70,7 @@ def demand(experiment: Experiment) -> None:
         )
     if experiment.hosts == DOCKER:
         docker.demand_image()
+    limits.demand_room(experiment)
     demand_features(experiment, here.features, here.tcp, f"this kernel ({machine.kernel()})")
 
 
@@ -111,7 +112,7 @@ def hosts_of(experiment: Experiment) -> dict[str, Any]:
     """What the manifest says about the hosts."""
     if experiment.hosts != DOCKER:
         return {"hosts": experiment.hosts}
-    limits = experiment.container or ContainerSpec()
+    bounds = experiment.container or ContainerSpec()
     return {
         "hosts": experiment.hosts,
         "container": {
@@ -120,7 +121,7 @@ def hosts_of(experiment: Experiment) -> dict[str, Any]:
             "image_inputs": image.digest(),
             "image_packages": docker.image_wheels(),
             "docker": docker.demand_engine().version,
-            "cpus": limits.cpus,
-            "memory_byte": limits.memory_byte,
+            "cpus": bounds.cpus,
+            "memory_byte": bounds.memory_byte,
         },
     }

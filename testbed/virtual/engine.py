@@ -25,6 +25,7 @@ from testbed.engine import (
 )
 from testbed.errors import CannotRun, RunFailed
 from testbed.folder import RunFolder, write_atomically, write_json
+from testbed.limits import demand_bridge
 from testbed.seal import sealed
 from testbed.spec import Experiment
 from testbed.spechosts import DOCKER
@@ -87,6 +88,7 @@ def demand(experiment: Experiment) -> None:
             "exact already: leave it out"
         )
     demand_features(experiment, features(), tcp_names(), "the guest's kernel")
+    demand_bridge(experiment)
     needed, free = memory_byte(experiment), psutil.virtual_memory().available
     if needed > free:
         raise CannotRun(
