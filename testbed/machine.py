@@ -34,9 +34,10 @@ _PROBE = "\n".join(
         # Routers that share flows out: several next hops, and a hash of the five-tuple with a seed.
         "ip link set lo up && ip link add probe0 type veth peer name probe1 && "
         "ip link set probe0 up && ip link set probe1 up && cd /proc/sys/net/ipv4 && "
-        "echo 1 > ip_forward && echo 1 > fib_multipath_hash_policy && "
-        "echo 1 > fib_multipath_hash_seed && ip route add 192.0.2.1/32 "
-        "nexthop via 169.254.0.1 dev probe0 onlink nexthop via 169.254.0.1 dev probe1 onlink && "
+        "echo 1 > ip_forward && echo 3 > fib_multipath_hash_policy && "
+        "echo 55 > fib_multipath_hash_fields && echo 1 > fib_multipath_hash_seed && "
+        "ip route add 192.0.2.1/32 nexthop via 169.254.0.1 dev probe0 onlink "
+        "nexthop via 169.254.0.1 dev probe1 onlink && "
         "echo multipath",
         "true",
     ]

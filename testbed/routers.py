@@ -24,6 +24,7 @@ from topologies import Topology
 from topologies.routes import Routes
 
 SETTINGS = Path("/proc/sys/net/ipv4")
+FIVE_TUPLE = 0x37  # source, destination, protocol, source port, destination port
 
 
 class BatchRouter(BatchNode, Switch):
@@ -62,7 +63,10 @@ class BatchRouter(BatchNode, Switch):
     def _set_up(self) -> None:
         wanted = {
             "ip_forward": 1,
-            "fib_multipath_hash_policy": 1,  # addresses, ports, protocol
+            # Not policy 1, which takes the number that the sender's socket drew for its packets
+            # instead of looking at them: random, changed at timeouts, and the same at every router.
+            "fib_multipath_hash_policy": 3,
+            "fib_multipath_hash_fields": FIVE_TUPLE,
             # The same in every run, and another one at every router; 0 would mean a random one.
             "fib_multipath_hash_seed": zlib.crc32(self.name.encode()) or 1,
             # Answers may come back another way than the question went.
