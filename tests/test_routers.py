@@ -1,6 +1,8 @@
 """Networks with several ways, live: everybody is reached, flows are spread, priority holds."""
 
 import json
+import socket
+import struct
 from itertools import permutations
 from pathlib import Path
 
@@ -15,8 +17,10 @@ from testbed.errors import RunFailed
 from testbed.isolation import ways_out
 from testbed.network import Network
 from testbed.routers import BatchRouter, live_routes
+from testbed.rtnetlink import Namespace
 from tests.conftest import giveway
 from tests.promises import HEADER, PROMISES, passed_byte, urgent_share
+from workloads.sockets import come_from
 
 CABLE = topologies.Cable(rate_bps=200_000_000, delay_ns=10_000, queue_packets=100)
 ENGINES = [
@@ -59,8 +63,8 @@ def many_flows(folder: Path) -> Path:
     return folder / "many.yaml"
 
 
-def run(file: Path, engine: str, out: Path, *more: str) -> Path:
-    done = giveway("run", file, "--engine", engine, "--out", out, *more)
+def run(file: Path, engine: str, out: Path) -> Path:
+    done = giveway("run", file, "--engine", engine, "--out", out)
     assert done.returncode == 0, done.stderr
     return out
 
@@ -79,8 +83,7 @@ def test_every_pair_is_reached_and_many_flows_use_both_spines(engine: str, tmp_p
         assert sum(both) > 64 * FLOW_BYTE
         assert all(0.19 < one / sum(both) < 0.81 for one in both), carried
     if engine == "virtual":
-        # Another file, so other randomness in the guest's kernel: the ways must not depend on it.
-        again = run(file, engine, tmp_path / "again", "--set", "question=Does it matter?")
+        again = run(file, engine, tmp_path / "again")
         assert upward_byte(again) == carried
         assert digest(again) == digest(out)
 
@@ -101,6 +104,50 @@ def digest(out: Path) -> str:
 def test_priority_holds_at_a_spine_as_in_a_rack(engine: str, tmp_path: Path) -> None:
     least, most = PROMISES["strict-priority"].urgent
     assert least <= urgent_share(engine, "strict-priority", "spine", tmp_path) <= most
+
+
+@pytest.mark.parametrize("_engine", REALTIME_ONLY)
+@pytest.mark.usefixtures("nothing_left")
+def test_the_five_tuple_and_nothing_else_decides_the_way(_engine: str) -> None:
+    """Not, for example, the number that a sender's kernel draws for every new connection."""
+    topology = topologies.available()["leaf-spine"](4, CABLE, leaves=2, spines=2)
+    with Network(topology, policies.available()["fifo"], Wiring(), run_id="test00") as net:
+        door = processes.in_network(
+            net.pid("h3"), lambda: socket.create_server((net.address("h3"), 5000))
+        )
+        with door:
+            for _ in range(16):
+                send_kilobyte(net, "h1", 40000, door)
+            same = [sent_byte(net, f"leaf1->spine{number}") for number in (1, 2)]
+            for port in range(40001, 40033):
+                send_kilobyte(net, "h1", port, door)
+        spread = [sent_byte(net, f"leaf1->spine{number}") for number in (1, 2)]
+    # Beside the connections there is a little of what IPv6 tells its neighbours.
+    assert min(same) < 5_000 < 16_000 < max(same)
+    assert min(after - before for before, after in zip(same, spread, strict=True)) > 5_000
+
+
+def send_kilobyte(net: Network, host: str, port: int, door: socket.socket) -> None:
+    """One connection from a port, gone without a trace, so that the port is free at once."""
+
+    def connected() -> socket.socket:
+        sock = socket.socket()
+        sock.settimeout(5)
+        come_from(sock, (net.address(host), port))
+        sock.connect(door.getsockname())
+        return sock
+
+    with processes.in_network(net.pid(host), connected) as sock, door.accept()[0] as accepted:
+        sock.sendall(bytes(1000))
+        accepted.recv(1000, socket.MSG_WAITALL)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def sent_byte(net: Network, link: str) -> int:
+    [live] = [live for live in net.ports if live.link == link]
+    with Namespace(net.pid(live.node)) as namespace:
+        classes = namespace.classes(namespace.devices[live.port.device])
+    return sum(classes[queue.class_id].sent_byte for queue in live.queues)
 
 
 def fat_tree() -> Network:
