@@ -12,6 +12,7 @@ DESCRIPTIONS = {
     "virtual": "the same network in a Linux kernel with a virtual clock: exact, no root",
 }
 AUTO = "auto"
+CHOICE = ", ".join([AUTO, *MODULES])  # for the help of commands
 
 
 def resolve(name: str, *, containers: bool = False) -> str:
