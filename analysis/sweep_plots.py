@@ -13,6 +13,7 @@ from analysis.look import Look, Picture, colour, new_figure, picture, styled
 
 MOST_TEXTS = 12  # columns of a map that still leave room for numbers
 MOST_TICKS = 12
+STRONG = 0.1  # a change that may have the strongest colour, if no other is larger
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,9 @@ def by_bounds(good: float, bad: float) -> Shade:
 
 
 def by_sign(values: Sequence[float | None], lower_is_better: bool = True) -> Shade:
-    """Green for gains and red for losses, the stronger the larger."""
-    largest = max((abs(value) for value in values if value is not None), default=0.0) or 1.0
+    """Green for gains and red for losses, the stronger the larger; little is pale everywhere."""
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    largest = max(largest, STRONG)
 
     def shade(value: float) -> tuple[str, float]:
         gain = (value < 0) == lower_is_better
@@ -61,7 +63,7 @@ def cells(
     """A map: (row label, column label) -> cell. Rows and columns are (title, labels)."""
     row_title, row_labels = rows
     column_title, column_labels = columns
-    height = min(0.44, 8.0 / len(row_labels))
+    height = min(0.5, 8.0 / len(row_labels))
     figure, axes = new_figure(1.0 + height * len(row_labels))
     said = []
     for y, row in enumerate(row_labels):
@@ -78,13 +80,18 @@ def cells(
             if len(column_labels) <= MOST_TEXTS:
                 ends = words.known(cell.interval)
                 axes.text(
-                    x, y + (0.13 if ends else 0.0) - 0.13 * bool(ends) * 2, text(cell.value),
-                    ha="center", va="center", fontsize=9, color=colour("ink"),
-                )  # fmt: skip
+                    x,
+                    y - 0.13 * bool(ends),
+                    text(cell.value),
+                    ha="center",
+                    va="center",
+                    fontsize=9,
+                    color=colour("ink"),
+                )
                 if ends:
                     axes.text(
                         x, y + 0.24, _short_interval(ends),
-                        ha="center", va="center", fontsize=6.5, color=colour("ink"),
+                        ha="center", va="center", fontsize=7.2, color=colour("ink"),
                     )  # fmt: skip
     axes.set_xlim(-0.5, len(column_labels) - 0.5)
     axes.set_ylim(len(row_labels) - 0.5, -0.5)

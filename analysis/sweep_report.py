@@ -41,6 +41,7 @@ def render(grid: Grid) -> str:
     rows = point_rows(grid, headline)
     return template("sweep.html").render(
         grid=grid,
+        answer=answer(grid, headline),
         looks=looks,
         maps=list(maps(grid, headline)),
         curves=list(curves(grid, headline, looks)),
@@ -52,6 +53,38 @@ def render(grid: Grid) -> str:
         claims=failed_claims(grid),
         resamples=grid.first["interval"]["resamples"],
     )
+
+
+def answer(grid: Grid, headline: Mapping[str, str]) -> str:
+    """One sentence for each policy but the first: where it clearly helps, and where it costs."""
+    if not grid.policies[1:]:
+        return f"{len(grid.points)} points, one policy: nothing to compare."
+    table = grid.table
+    sentences = []
+    for label in grid.policies[1:]:
+        found = []
+        for metric, title in headline.items():
+            rows = table[(table["metric"] == metric) & (table["policy"] == label)]
+            sooner, longer = rows[rows["change_high"] < 0], rows[rows["change_low"] > 0]
+            told = [
+                f"{word} at {len(part)} (by up to {words.percent(most, signed=False)})"
+                for word, part, most in (
+                    ("shorter", sooner, -sooner["change"].min()),
+                    ("longer", longer, longer["change"].max()),
+                )
+                if len(part)
+            ]
+            name = title[0].lower() + title[1:] if not title.startswith("FCT") else title
+            found.append(
+                f"{name} is clearly {words.and_list(told)}"
+                if told
+                else f"{name} shows no clear change"
+            )
+        sentences.append(
+            f"Under {grid.title_of(label)} instead of {grid.title_of(grid.policies[0])}, of "
+            f"{len(grid.points)} points: {'; '.join(found)}."
+        )
+    return " ".join(sentences)
 
 
 def worst_fidelity(grid: Grid) -> tuple[str, list[str]]:

@@ -73,15 +73,16 @@ class Progress:
 class OneBar(Progress):
     """One bar for any number of runs, which moves with the experiment time that is done in all.
 
-    Elsewhere than on a terminal: a line at every twentieth of the runs.
+    Elsewhere than on a terminal: a line at every twentieth of the runs, or after a minute.
     """
 
     LINES = 20
+    QUIET_S = 60.0
 
     def __init__(self, console: Console, runs: int) -> None:
         super().__init__(console, runs)
         self._done = 0
-        self._began_s = time.monotonic()
+        self._began_s = self._said_s = time.monotonic()
         self._lock = threading.Lock()
         self._bars = Bars(
             TextColumn("{task.fields[done]} of {task.fields[runs]} runs"),
@@ -111,7 +112,8 @@ class OneBar(Progress):
             self._done += 1
             self._bars.update(self._bar_id, done=self._done)
             if not self._console.is_terminal and self._at_a_line():
-                spent_s = time.monotonic() - self._began_s
+                self._said_s = time.monotonic()
+                spent_s = self._said_s - self._began_s
                 left_s = spent_s / self._done * (self._runs - self._done)
                 self.say(
                     f"{self._done} of {self._runs} runs in {spent_s:.0f} s, "
@@ -120,7 +122,8 @@ class OneBar(Progress):
 
     def _at_a_line(self) -> bool:
         lines = min(self.LINES, self._runs)
-        return self._done * lines // self._runs > (self._done - 1) * lines // self._runs
+        passed = self._done * lines // self._runs > (self._done - 1) * lines // self._runs
+        return passed or time.monotonic() - self._said_s > self.QUIET_S
 
 
 @contextmanager

@@ -71,8 +71,7 @@ def run_sweep(
         if failures:
             raise RunFailed(
                 f"{len(failures)} of {sweep.runs} runs failed, the first ({failures[0].task.name}) "
-                f"with: {failures[0].error} — the others are kept; the same command goes on from "
-                "there"
+                f"with: {failures[0].error}; the others are kept, the same command does the rest"
             )
         shown.say("analysing …")
         analysis.write(out)
