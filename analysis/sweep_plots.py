@@ -5,8 +5,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from analysis import words
 from analysis.look import Look, Picture, colour, new_figure, picture, styled
@@ -22,6 +24,19 @@ class Cell:
 
     value: float | None
     interval: words.Interval = None
+
+
+Row = Mapping[Any, Any]  # of a sweep's table
+
+
+def cell_of(row: Row, column: str) -> Cell:
+    """A value, a change or a reduction of a row, with its interval."""
+    prefix = "" if column == "value" else f"{column}_"
+
+    def known(name: str) -> float | None:
+        return None if pd.isna(row[name]) else float(row[name])
+
+    return Cell(known(column), (known(f"{prefix}low"), known(f"{prefix}high")))
 
 
 Shade = Callable[[float], tuple[str, float]]  # a value -> (name of a colour, opacity)
@@ -168,11 +183,11 @@ def _value(curve: Line, label: str) -> float | None:
     return None if cell is None else cell.value
 
 
-def _from_zero(axes: "object") -> None:
+def _from_zero(axes: Any) -> None:
     """Begin at zero unless that would flatten what there is to see."""
-    low, high = axes.get_ylim()  # type: ignore[attr-defined]
+    low, high = axes.get_ylim()
     if low > 0 and (high - low) > 0.35 * high:
-        axes.set_ylim(0, high)  # type: ignore[attr-defined]
+        axes.set_ylim(0, high)
 
 
 def _ticks(labels: Sequence[str]) -> tuple[list[int], list[str]]:

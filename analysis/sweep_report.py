@@ -10,12 +10,11 @@ from analysis.folder import VERDICTS
 from analysis.look import Picture
 from analysis.page import template
 from analysis.sweep import Axis, Grid, unit_of
-from analysis.sweep_plots import Cell, Line
+from analysis.sweep_plots import Line, Row, cell_of
 
 MOST_PANELS = 12  # of one metric: more would be a page that nobody reads
 MOST_ROWS = 400  # of the table of all points
 
-Row = Mapping[Any, Any]
 Rest = Mapping[str, str]  # the labels on the axes that a panel does not show
 
 
@@ -125,7 +124,7 @@ def maps(grid: Grid, headline: Mapping[str, str]) -> Iterator[tuple[str, list[Pi
         for metric, title in headline.items():
             for number, (rest, table) in enumerate(_panels(grid, (rows, columns), metric, label)):
                 found = {
-                    (row[rows.name], row[columns.name]): _cell(row, column)
+                    (row[rows.name], row[columns.name]): cell_of(row, column)
                     for row in table.to_dict("records")
                 }
                 values = [cell.value for cell in found.values()]
@@ -162,7 +161,10 @@ def curves(
             drawn = [
                 Line(
                     looks[label],
-                    {row[axis.name]: _cell(row, "value") for row in tables[key].to_dict("records")},
+                    {
+                        row[axis.name]: cell_of(row, "value")
+                        for row in tables[key].to_dict("records")
+                    },
                 )
                 for label, tables in by_policy.items()
             ]
@@ -203,7 +205,7 @@ def point_rows(grid: Grid, headline: Mapping[str, str]) -> list[dict[str, Any]]:
 def _table_cell(row: Row | None, unit: str) -> dict[str, str]:
     if row is None or pd.isna(row["value"]):
         return {"value": words.NONE, "change": "", "interval": "", "verdict": ""}
-    change = _cell(row, "change")
+    change = cell_of(row, "change")
     known = {"change": change.value, "interval_95": change.interval}
     return {
         "value": words.duration(row["value"]) if unit == "ns" else f"{row['value']:.3g}",
@@ -211,15 +213,6 @@ def _table_cell(row: Row | None, unit: str) -> dict[str, str]:
         "interval": words.percent_interval(change.interval),
         "verdict": words.verdict(known),
     }
-
-
-def _cell(row: Row, column: str) -> Cell:
-    prefix = "" if column == "value" else f"{column}_"
-
-    def known(name: str) -> float | None:
-        return None if pd.isna(row[name]) else float(row[name])
-
-    return Cell(known(column), (known(f"{prefix}low"), known(f"{prefix}high")))
 
 
 def _panels(

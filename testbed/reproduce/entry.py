@@ -67,7 +67,7 @@ class Published(Spec):
     title: Text = Field(alias="what")
     metric: Text
     of: Text
-    at: Labels = {}
+    at: Labels = Field(default_factory=dict)
     kind: Annotated[str, BeforeValidator(one_of("kind", *KINDS))] = Field(
         alias="as", default="value"
     )
@@ -99,7 +99,10 @@ class Published(Spec):
 
     def targets(self) -> Iterator[Target]:
         places: list[tuple[dict[str, str], str]] = (
-            [({self.over or "": label}, text) for label, text in zip(self.labels, self.values, strict=True)]
+            [
+                ({self.over or "": label}, text)
+                for label, text in zip(self.labels, self.values, strict=True)
+            ]
             if self.values
             else [({}, self.value or "")]
         )
@@ -128,7 +131,7 @@ class Published(Spec):
         return float(text)
 
     def _tolerance(self, value: float) -> float:
-        """ "2 %" is of the value, "5 points" are percentage points, else it has the value's unit."""
+        """ "2 %" is of the value, "5 points" are of 100 %, anything else has the value's unit."""
         points = re.fullmatch(r"([0-9.]+) points?", self.tolerance)
         if points:
             return float(points[1]) / 100
@@ -152,19 +155,23 @@ class View(Spec):
     rows: Text = ""
     columns: Text = ""
     by: Text = ""  # lines: one for each label of this axis, instead of one for each policy
-    at: Labels = {}
+    at: Labels = Field(default_factory=dict)
     bounds: Texts = ()  # map: green below the first, red above the second
-    points: Annotated[tuple[dict[str, str], ...], BeforeValidator(lambda v: [_labels(p) for p in v])] = ()
+    points: Annotated[
+        tuple[dict[str, str], ...], BeforeValidator(lambda v: [_labels(p) for p in v])
+    ] = ()
 
 
 class Beside(Spec):
-    """Some points on another engine too, shown beside: what the fluid engine can be held against."""
+    """Some points on another engine too, for a look at both side by side."""
 
     what: ClassVar[str] = "a comparison"
 
     engine: Text
     set: Texts = ()
-    points: Annotated[tuple[dict[str, str], ...], BeforeValidator(lambda v: [_labels(p) for p in v])]
+    points: Annotated[
+        tuple[dict[str, str], ...], BeforeValidator(lambda v: [_labels(p) for p in v])
+    ]
     takes: Text
 
 
@@ -200,7 +207,9 @@ Status = Literal["reproduced", "differs", "missing"]
 def names() -> list[str]:
     """Every entry, in the order in which people count."""
     found = [str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("*/*.yaml")]
-    return sorted(found, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
+    return sorted(
+        found, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)]
+    )
 
 
 def path_of(name: str) -> Path:
