@@ -29,8 +29,8 @@ def write(outcomes: Sequence[Outcome], docs: Path = DOCS) -> Path:
 def page(outcomes: Sequence[Outcome]) -> Iterable[str]:
     yield "# Reproductions"
     yield "Written by `giveway reproduce --all --write-docs`: do not edit it by hand. Every number"
-    yield "has the command that made it beside it. Tolerances and their reasons stand in the entry's"
-    yield "file in `experiments/reproduce/`, from before the first comparison."
+    yield "has the command that made it beside it. Tolerances and their reasons stand in the file of"
+    yield "the entry in `experiments/reproduce/`, from before the first comparison."
     yield ""
     yield from _table(
         ("entry", "source", "numbers reproduced", "engine"),
