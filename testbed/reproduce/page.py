@@ -29,8 +29,8 @@ def write(outcomes: Sequence[Outcome], docs: Path = DOCS) -> Path:
 def page(outcomes: Sequence[Outcome]) -> Iterable[str]:
     yield "# Reproductions"
     yield "Written by `giveway reproduce --all --write-docs`: do not edit it by hand. Every number"
-    yield "has the command that made it beside it. Tolerances and their reasons stand in the file of"
-    yield "the entry in `experiments/reproduce/`, from before the first comparison."
+    yield "has the command that made it beside it. Tolerances and their reasons stand in the files"
+    yield "of the entries, in `experiments/reproduce/`, from before the first comparison."
     yield ""
     yield from _table(
         ("entry", "source", "numbers reproduced", "engine"),
@@ -55,7 +55,10 @@ def section(outcome: Outcome) -> Iterable[str]:
     if outcome.entry.note:
         yield ""
         yield outcome.entry.note
-    if outcome.verdicts:
+    if not outcome.verdicts:
+        yield ""
+        yield "No published numbers are at hand: these are ours alone."
+    else:
         yield ""
         yield from _table(HEADER, [words_of(verdict) for verdict in outcome.verdicts])
         yield ""
