@@ -1,5 +1,6 @@
 """Everything that can be named in an experiment file or on the command line."""
 
+import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def show(console: Console) -> None:
     _section(
         console,
         "topologies",
-        ((name, _first_line(build.__module__)) for name, build in topologies.available().items()),
+        ((name, _described(kind)) for name, kind in topologies.available().items()),
     )
     _section(
         console,
@@ -58,10 +59,14 @@ def _experiments() -> Iterable[tuple[str, str]]:
             yield f"experiments/{path.name}", str(error)
 
 
-def _first_line(module: str) -> str:
-    import importlib
-
-    return (importlib.import_module(module).__doc__ or "").strip().split("\n")[0]
+def _described(kind: topologies.Kind) -> str:
+    """The first line of the topology's file, and the keys that it has of its own."""
+    module = importlib.import_module(kind.build.__module__)
+    first_line = (module.__doc__ or "").strip().split("\n")[0]
+    options = (
+        f"{name}: {option.meaning} ({option.allowed})" for name, option in kind.options.items()
+    )
+    return "\n  ".join([first_line, *options])
 
 
 def _section(console: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import topologies
 from testbed.errors import CannotRun
 from testbed.folder import RunFolder
 from testbed.spec import Experiment, PolicyChoice
@@ -86,9 +85,7 @@ class Engine(Protocol):
 
 
 def topology_of(experiment: Experiment) -> Topology:
-    asked = experiment.topology
-    cable = topologies.Cable(asked.rate_bps, asked.delay.ns, asked.queue_packets)
-    return topologies.available()[asked.kind](asked.hosts, cable)
+    return experiment.topology.graph
 
 
 def demand_features(

@@ -19,7 +19,6 @@ from testbed.records import SCHEMA_VERSION
 from testbed.specfile import At, bad, complaint, nearest, read_mapping, with_overrides
 from testbed.spechosts import DOCKER, NAMESPACES, ContainerSpec, HostKind
 from testbed.specparts import (
-    Delay,
     FlowMix,
     PolicyChoice,
     SafeName,
@@ -27,13 +26,13 @@ from testbed.specparts import (
     Spec,
     Text,
     Time,
-    TopologySpec,
     TrainingJob,
     integer,
     listed,
     number,
     one_of,
 )
+from testbed.spectopology import Delay, TopologySpec
 from testbed.units import shown
 from workloads import schedule
 

@@ -1,4 +1,4 @@
-"""The parts of an experiment file: topology, training jobs, flow mixes and policies.
+"""The parts of an experiment file: training jobs, flow mixes and policies.
 
 People write `rate: 1 Gbit/s`; inside it is `rate_bps = 1000000000`, and the name says the unit.
 Every complaint is a ValueError of ours with the words for the person at the keyboard, so none of
@@ -22,13 +22,11 @@ from pydantic import (
 )
 
 import policies
-import topologies
 from testbed import units
 from testbed.specfile import At, nearest
 from testbed.units import shown
 from workloads import profiles, schedule, sizes
 
-MOST_HOSTS = 4096
 LARGEST_SCALE = 1000.0
 # A policy's label names a folder beside these files of the run folder.
 RESERVED_LABELS = frozenset({"experiment.yaml", "plan.json", "summary.json", "report.html"})
@@ -127,6 +125,17 @@ class Spec(BaseModel):
         """What was written, with its shorthands written out and gaps filled in."""
         return data
 
+    @classmethod
+    def keys(cls, data: dict[Any, Any]) -> dict[str, bool]:
+        """Every key that may be there, and whether it has to be."""
+        fields = cls.model_fields.items()
+        return {field.alias or name: field.is_required() for name, field in fields}
+
+    @classmethod
+    def gathered(cls, data: dict[Any, Any]) -> dict[Any, Any]:
+        """The keys as fields, where the file's keys depend on its values."""
+        return data
+
     @model_validator(mode="before")
     @classmethod
     def _keys(cls, data: Any) -> Any:
@@ -135,61 +144,18 @@ class Spec(BaseModel):
         data = cls.normal(data)
         if not isinstance(data, dict):
             raise ValueError(f"found {shown(data)}; {cls.what} is a mapping (key: value)")
-        fields = {field.alias or name: field for name, field in cls.model_fields.items()}
+        keys = cls.keys(data)
         for key in data:
-            if key not in fields:
-                raise At([shown(key).strip("'")], f"unknown key{nearest(key, fields)}")
-        for key, field in fields.items():
-            if field.is_required() and key not in data:
-                raise At([key], f"missing; {cls.what} needs {_needs(cls)}")
-        return data
-
-
-def _needs(model: type[BaseModel]) -> str:
-    fields = model.model_fields.items()
-    return ", ".join(field.alias or name for name, field in fields if field.is_required())
+            if key not in keys:
+                raise At([shown(key).strip("'")], f"unknown key{nearest(key, keys)}")
+        needed = [key for key in keys if keys[key]]
+        for key in needed:
+            if key not in data:
+                raise At([key], f"missing; {cls.what} needs {', '.join(needed)}")
+        return cls.gathered(data)
 
 
 # ---- the parts of an experiment -----------------------------------------------------------
-
-
-class Delay(BaseModel):
-    """One-way delay of a link. Not strict ("about 10 us"): as near as this machine can."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    ns: int
-    strict: bool
-
-    def __str__(self) -> str:
-        return ("" if self.strict else "about ") + units.format_time(self.ns)
-
-
-def _delay(value: object) -> object:
-    if isinstance(value, Delay):
-        return value
-    about = isinstance(value, str) and re.match(r"\s*about\s+", value)
-    text = value[about.end() :] if about and isinstance(value, str) else value
-    return Delay(ns=units.time_ns(text), strict=not about)
-
-
-class TopologySpec(Spec):
-    what: ClassVar[str] = "a topology"
-
-    kind: Annotated[str, BeforeValidator(known("topology", lambda: list(topologies.available())))]
-    hosts: Annotated[int, BeforeValidator(integer(2, MOST_HOSTS))]
-    rate_bps: Annotated[int, BeforeValidator(above_zero(units.rate_bps))] = Field(alias="rate")
-    delay: Annotated[Delay, BeforeValidator(_delay)]
-    queue_packets: Annotated[int, BeforeValidator(above_zero(units.packets))] = Field(alias="queue")
-
-    def plain(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "hosts": self.hosts,
-            "rate": units.format_rate(self.rate_bps),
-            "delay": str(self.delay),
-            "queue": units.format_packets(self.queue_packets),
-        }
 
 
 def _workers(value: object) -> str | int | tuple[str, ...]:

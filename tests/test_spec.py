@@ -185,6 +185,12 @@ def test_the_plan_is_the_contract() -> None:
 
 # ---- what is refused -----------------------------------------------------------------------
 
+LINK = "rate: 1 Gbit/s, delay: 1 us, queue: 100 packets"
+LEAF_SPINE = (
+    "{kind: leaf-spine, hosts: 4, leaves: %s, spines: 2, oversubscription: %s, " + LINK + "}"
+)
+FAT_TREE = "{kind: fat-tree, k: %s, " + LINK + "}"
+
 REFUSED = [
     # (override, the key that must be named, what else must be said)
     ("topolgy=1", "topolgy", "did you mean topology"),
@@ -205,6 +211,18 @@ REFUSED = [
     ("topology.hosts=true", "topology.hosts", "whole number"),
     ("topology=tor", "topology", "a topology is a mapping"),
     ("topology={kind: tor}", "topology.hosts", "missing"),
+    ("topology.leaves=2", "topology.leaves", "unknown key"),
+    ("topology.options={}", "topology.options", "unknown key"),
+    ("topology.kind=leaf-spine", "topology.leaves", "missing; a topology needs"),
+    ("topology={kind: leaf-spine, leafs: 2}", "topology.leafs", "did you mean leaves"),
+    (f"topology={LEAF_SPINE % ('3', '2')}", "topology.hosts", "a multiple of leaves, 3"),
+    (f"topology={LEAF_SPINE % ('0', '2')}", "topology.leaves", "a whole number, 1 to 256"),
+    (f"topology={LEAF_SPINE % ('2', 'many')}", "topology.oversubscription", "a number, 1 to 100"),
+    (f"topology={LEAF_SPINE % ('2', '0.5')}", "topology.oversubscription", "a number, 1 to 100"),
+    (f"topology={LEAF_SPINE % ('2', '.nan')}", "topology.oversubscription", "a number, 1 to 100"),
+    (f"topology={FAT_TREE % '5'}", "topology.k", "an even number, 2 to 16"),
+    (f"topology={FAT_TREE % '18'}", "topology.k", "an even number, 2 to 16"),
+    (f"topology={FAT_TREE % '2, hosts: 3'}", "topology.hosts", "room for 2"),
     ("training.0.workers=5", "training.0.workers", "only 4 hosts"),
     ("training.0.workers=1", "training.0.workers", "2 or more"),
     ("training.0.workers=-3", "training.0.workers", "2 or more"),
@@ -396,6 +414,11 @@ def experiments(draw: st.DrawFn) -> dict[str, Any]:
         | st.integers(2, hosts)
         | st.lists(st.sampled_from(host_names), min_size=2, unique=True)
     )
+    kinds = [
+        {"kind": "tor"},
+        {"kind": "leaf-spine", "leaves": hosts, "spines": 3, "oversubscription": 1.5},
+        {"kind": "fat-tree", "k": 8},
+    ]
     warmup, cooldown, rest = (draw(st.integers(1, 10**10)) for _ in range(3))
     policy = {"policy": "strict-priority", "label": "other"}
     if draw(st.booleans()):
@@ -404,9 +427,9 @@ def experiments(draw: st.DrawFn) -> dict[str, Any]:
         "name": draw(NAMES),
         "question": draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=40)),
         "topology": {
-            "kind": "tor",
+            **draw(st.sampled_from(kinds)),
             "hosts": hosts,
-            "rate": units.format_rate(draw(st.integers(1, 10**12))),
+            "rate": units.format_rate(draw(st.integers(10, 10**12))),
             "delay": draw(st.sampled_from(["", "about "])) + draw(TIMES),
             "queue": units.format_packets(draw(st.integers(1, 10**6))),
         },

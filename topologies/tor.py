@@ -1,6 +1,6 @@
 """One rack: every host on one top-of-rack switch."""
 
-from topologies import Cable, Link, Topology, host_names
+from topologies import Cable, Kind, Link, Topology, host_names
 
 
 def build(hosts: int, cable: Cable) -> Topology:
@@ -10,3 +10,6 @@ def build(hosts: int, cable: Cable) -> Topology:
         switches=("s1",),
         links=tuple(Link(name, "s1", cable) for name in names),
     )
+
+
+KIND = Kind(build)
