@@ -3,7 +3,7 @@
 Nobody is told to yield, yet a flow that sends little never waits behind one that sends much.
 """
 
-from policies.base import FIRST_CLASS, LinkPolicy, Port, one_class, one_queue
+from policies.base import FIRST_CLASS, LinkPolicy, Port, Sharing, one_class, one_queue
 
 
 def commands(port: Port) -> list[str]:
@@ -23,5 +23,6 @@ POLICY = LinkPolicy(
     training="all",
     commands=commands,
     queues=one_queue,
+    sharing=Sharing(queue_per_flow=True),
     needs=frozenset({"htb", "fq_codel"}),
 )

@@ -4,7 +4,7 @@ The difference to strict priority is the floor: training keeps its share however
 latency-sensitive traffic sends.
 """
 
-from policies.base import BAND_TOS, LinkPolicy, Port, band_queues, banded
+from policies.base import BAND_TOS, LinkPolicy, Port, Sharing, band_queues, banded
 
 SHARES = {"high": 0.5, "middle": 0.3, "low": 0.2}
 
@@ -22,4 +22,5 @@ POLICY = LinkPolicy(
     training="low",
     commands=commands,
     queues=band_queues,
+    sharing=Sharing(floors=SHARES),
 )

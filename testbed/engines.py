@@ -6,10 +6,15 @@ from typing import cast
 from testbed.engine import Engine
 from testbed.errors import BadInput
 
-MODULES = {"realtime": "testbed.realtime", "virtual": "testbed.virtual.engine"}
+MODULES = {
+    "realtime": "testbed.realtime",
+    "virtual": "testbed.virtual.engine",
+    "fluid": "testbed.fluid.engine",
+}
 DESCRIPTIONS = {
     "realtime": "Mininet on this machine's kernel; time is dilated where it is too slow",
     "virtual": "the same network in a Linux kernel with a virtual clock: exact, no root",
+    "fluid": "a simulation of flows, no packets: thousands of hosts, whole grids in seconds",
 }
 AUTO = "auto"
 CHOICE = ", ".join([AUTO, *MODULES])  # for the help of commands

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from policies import LinkPolicy, Port, Queue
-from policies.base import MTU_FRAME_BYTE
+from policies.base import MTU_FRAME_BYTE, marking_ns
 from testbed import processes
 from testbed.batch_mininet import BatchMininet, BatchNode, ContainerHost
 from testbed.engine import Wiring
@@ -193,12 +193,6 @@ class Network:
         for live in self.ports:
             by_node.setdefault(live.node, []).append(live)
         return by_node
-
-
-def marking_ns(rate_bps: int) -> int:
-    """How long a packet waits behind K others: K is 20 at 1 Gbit/s and 65 at 10 (DCTCP paper)."""
-    packets = 20 + 5 * max(0.0, rate_bps / 1e9 - 1)
-    return round(packets * MTU_FRAME_BYTE * 8e9 / rate_bps)
 
 
 def segments(port: Port, wiring: Wiring) -> str:

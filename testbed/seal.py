@@ -29,9 +29,13 @@ def sealed(
     setting: Setting,
     engine: str,
     perform: Callable[[], Performance],
+    found: Mapping[str, list[Row]] | None = None,
     **more: Any,
 ) -> None:
-    """Perform a run and seal its folder; if it fails, the folder says so."""
+    """Perform a run and seal its folder; if it fails, the folder says so.
+
+    `found`: the records, where they are in memory instead of in journals.
+    """
     manifest: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "engine": engine,
@@ -56,7 +60,8 @@ def sealed(
             "reasons": reasons,
             "measured": performance.measured,
         }
-        seal(folder, tables(run, folder), {**manifest, "finished": now()})
+        records = tables(run, folder.read_journals() if found is None else found)
+        seal(folder, records, {**manifest, "finished": now()})
     except BaseException as error:
         folder.fail(manifest, str(error) or type(error).__name__)
         raise
@@ -132,13 +137,12 @@ def write_table(folder: RunFolder, name: str, schema: pa.Schema, rows: list[Row]
         half.rename(path)
 
 
-def tables(run: Run, folder: RunFolder) -> dict[str, list[Row]]:
-    """The records of a run, from its journals."""
-    found = folder.read_journals()
+def tables(run: Run, found: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """The records of a run, from what its tasks wrote."""
     return {**found, "flows": flow_rows(run, schedule_of(run.experiment, run.seed), found)}
 
 
-def flow_rows(run: Run, schedule: Schedule, found: dict[str, list[Row]]) -> list[Row]:
+def flow_rows(run: Run, schedule: Schedule, found: Mapping[str, list[Row]]) -> list[Row]:
     """One row a scheduled flow, finished or not, in the order of the schedule."""
     started = dict(map(tuple, found.get("start", [])))
     ended = dict(map(tuple, found.get("end", [])))

@@ -5,6 +5,7 @@ coordinates: workers tell it which gradients they have, it tells them what to se
 """
 
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import Any
 from workloads.control import Control
 from workloads.journal import Journal
 from workloads.loop import READ, WRITE, Clock, Loop
+from workloads.member import Member, Transfer
 from workloads.profiles import Layer
 from workloads.ring import NumberTransfer, RingTransfer, check_sum, sample_numbers
 from workloads.sockets import NumberReader, accept, connect, listener, send_numbers
 from workloads.task import heartbeat, lateness, sleep_until
-from workloads.training import Compute, Coordinator, Trainee
 
 CONNECT_GAP_NS = 1_000_000
 
@@ -40,17 +41,6 @@ class Settings:
     dilation: float
     duration_ns: int
     journal: str
-
-
-@dataclass
-class Underway:
-    """A transfer that this worker takes part in now."""
-
-    number: int
-    iteration: int
-    layers: tuple[int, ...]
-    ring: RingTransfer
-    start_ns: int
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -88,29 +78,24 @@ class Peers:
             sock.setblocking(False)
 
 
-class Worker:
+class Worker(Member):
     def __init__(self, settings: Settings, peers: Peers, loop: Loop, journal: Journal) -> None:
+        super().__init__(
+            settings.job,
+            settings.rank,
+            len(settings.addresses),
+            [Layer(*layer) for layer in settings.layers],
+            fusion_byte=settings.fusion_byte,
+            order=settings.order,
+            barrier=settings.barrier,
+            priority=settings.priority,
+            journal=journal,
+        )
         self._settings = settings
         self._peers = peers
         self._loop = loop
-        self._journal = journal
-        self._workers = len(settings.addresses)
-        layers = [Layer(*layer) for layer in settings.layers]
-        self._bytes = [layer.bytes for layer in layers]
-        self._trainee = Trainee(layers, settings.barrier)
-        self._coordinator = (
-            Coordinator(self._bytes, self._workers, settings.fusion_byte, settings.order)
-            if settings.rank == 0
-            else None
-        )
-        self._ready_ns: dict[int, int] = {}
-        self._agreed: list[tuple[int, ...]] = []  # transfers decided, not yet begun here
-        self._underway: Underway | None = None
-        self._decided = 0
-        self._unneeded: list[tuple[Any, ...]] = []  # finished, their need not yet known
+        self._ring: RingTransfer | None = None
         self._watched = (False, False)
-        self.late_ns: list[int] = []
-        self.iterations = 0
 
     def run(self, control: Control) -> None:
         loop = self._loop
@@ -119,113 +104,58 @@ class Worker:
             sock.setblocking(False)
             loop.watch(sock.fileno(), READ, partial(self._hear, reader))
         heartbeat(loop, control)
-        loop.at(0, self._begin)
+        loop.at(0, self.begin)
         loop.at(self._settings.duration_ns, loop.stop)
         loop.run()
-        self._write_transfers()
+        self.write_transfers()
 
-    def _begin(self) -> None:
-        self._trainee.start(0)
-        self._await_compute()
+    def now_ns(self) -> int:
+        return self._loop.clock.now_ns()
 
-    # Compute
-
-    def _await_compute(self) -> None:
-        running = self._trainee.running
-        if running is not None:
-            self._loop.at(running.end_ns, partial(self._compute_done, running))
-
-    def _compute_done(self, compute: Compute) -> None:
-        now_ns = self._loop.clock.now_ns()
-        late_ns = now_ns - compute.end_ns
-        self.late_ns.append(late_ns)
-        self._journal.write(
-            "computes",
-            self._settings.job,
-            self._settings.rank,
-            compute.iteration,
-            compute.phase,
-            compute.layer,
-            compute.start_ns,
-            compute.end_ns,
-            late_ns,
-        )
-        if compute.phase == "backward" and compute.layer == len(self._bytes) - 1:
-            self._write_transfers()  # the forward pass is over: every need is known
-        layer = self._trainee.compute_done()
-        self._await_compute()
-        self._write_iterations()
-        if layer is not None:
-            self._ready_ns[layer] = now_ns
-            self._tell_ready(layer)
+    def at(self, time_ns: int, callback: Callable[[], None]) -> None:
+        self._loop.at(time_ns, callback)
 
     # Agreement
 
-    def _tell_ready(self, layer: int) -> None:
-        if self._coordinator is None:
-            send_numbers(self._peers.star[0], layer)
-        else:
-            self._coordinator.gradient_ready(layer)
-            self._decide()
+    def tell_rank_0(self, layer: int) -> None:
+        send_numbers(self._peers.star[0], layer)
 
-    def _hear(self, reader: NumberReader, events: int) -> None:
-        for message in reader.read():
-            if self._coordinator is None:
-                self._agreed.append(message)
-            else:
-                self._coordinator.gradient_ready(message[0])
-        if self._coordinator is None:
-            self._start_next()
-        else:
-            self._decide()
-
-    def _decide(self) -> None:
-        """Rank 0: agree on the next transfer if none is in flight."""
-        if self._coordinator is None or self._underway is not None:
-            return
-        layers = self._coordinator.next_transfer()
-        if not layers:
-            return
+    def tell_others(self, layers: Sequence[int]) -> None:
         for sock in self._peers.star:
             send_numbers(sock, *layers)
-        self._agreed.append(tuple(layers))
-        self._start_next()
+
+    def _hear(self, reader: NumberReader, events: int) -> None:
+        messages = reader.read()
+        if self.rank == 0:
+            self.hear_ready(*(layer for (layer,) in messages))
+        else:
+            self.hear_agreed(*messages)
 
     # Transfers
 
-    def _start_next(self) -> None:
-        if self._underway is not None or not self._agreed:
-            return
-        layers = self._agreed.pop(0)
-        self._underway = Underway(
-            self._decided,
-            self._trainee.exchanging,
-            layers,
-            self._ring(layers),
-            self._loop.clock.now_ns(),
-        )
-        self._decided += 1
+    def send(self, transfer: Transfer) -> None:
+        sockets = (self._peers.next, self._peers.last)
+        if self._settings.check:
+            numbers = sample_numbers(max(1, transfer.byte // 4), self.rank + 1)
+            self._ring = NumberTransfer(numbers, self.rank, self.workers, *sockets)
+        else:
+            self._ring = RingTransfer(transfer.byte, self.rank, self.workers, *sockets)
         self._pump(0)
 
-    def _ring(self, layers: tuple[int, ...]) -> RingTransfer:
-        sockets = (self._peers.next, self._peers.last)
-        rank, total_byte = self._settings.rank, sum(self._bytes[layer] for layer in layers)
-        if self._settings.check:
-            numbers = sample_numbers(max(1, total_byte // 4), rank + 1)
-            return NumberTransfer(numbers, rank, self._workers, *sockets)
-        return RingTransfer(total_byte, rank, self._workers, *sockets)
-
     def _pump(self, events: int) -> None:
-        underway = self._underway
-        if underway is None:
+        ring = self._ring
+        if ring is None:
             return
-        underway.ring.pump_in()
-        underway.ring.pump_out()
-        if underway.ring.done:
+        ring.pump_in()
+        ring.pump_out()
+        if ring.done:
             self._watch(False, False)
-            self._transfer_done(underway)
+            if isinstance(ring, NumberTransfer):
+                check_sum(ring.numbers, self.workers)
+            self._ring = None
+            self.transfer_done()
         else:
-            self._watch(underway.ring.can_receive, underway.ring.can_send)
+            self._watch(ring.can_receive, ring.can_send)
 
     def _watch(self, receive: bool, send: bool) -> None:
         """Ask for readiness only where it would lead to something."""
@@ -234,55 +164,3 @@ class Worker:
         self._watched = (receive, send)
         self._loop.watch(self._peers.last.fileno(), READ if receive else 0, self._pump)
         self._loop.watch(self._peers.next.fileno(), WRITE if send else 0, self._pump)
-
-    def _transfer_done(self, done: Underway) -> None:
-        now_ns = self._loop.clock.now_ns()
-        if isinstance(done.ring, NumberTransfer):
-            check_sum(done.ring.numbers, self._workers)
-        self._unneeded.append((done, now_ns, max(self._ready_ns[layer] for layer in done.layers)))
-        self._underway = None
-        waited = self._trainee.running is None
-        self._trainee.gradients_arrived(done.layers, now_ns)
-        if waited:
-            self._await_compute()
-            self._write_iterations()
-        self._start_next()
-        self._decide()
-
-    # Records
-
-    def _write_iterations(self) -> None:
-        for row in self._trainee.finished:
-            self.iterations += 1
-            self._journal.write(
-                "iterations",
-                self._settings.job,
-                self._settings.rank,
-                row.iteration,
-                row.start_ns,
-                row.end_ns,
-                row.compute_ns,
-                row.wait_ns,
-            )
-        self._trainee.finished.clear()
-
-    def _write_transfers(self) -> None:
-        wanted_ns = self._trainee.wanted_ns
-        for done, end_ns, ready_ns in self._unneeded:
-            needs = [wanted_ns[layer] for layer in done.layers if layer in wanted_ns]
-            self._journal.write(
-                "transfers",
-                self._settings.job,
-                self._settings.rank,
-                done.iteration,
-                done.number,
-                min(done.layers),
-                len(done.layers),
-                sum(self._bytes[at] for at in done.layers),
-                self._settings.priority,
-                ready_ns,
-                done.start_ns,
-                end_ns,
-                min(needs) if needs else None,
-            )
-        self._unneeded.clear()

@@ -1,0 +1,23 @@
+"""The fluid engine. Its inner loops are compiled by numba, once, and kept in Giveway's cache.
+
+numba looks only at a function's own file when it decides whether what it kept is still good; these
+files call each other. So the cache's folder is named after all of them.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numba
+
+CACHE = Path(os.environ.get("GIVEWAY_CACHE") or Path.home() / ".cache" / "giveway")
+
+
+def _sources() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+numba.config.CACHE_DIR = str(CACHE / f"fluid-{_sources()}")

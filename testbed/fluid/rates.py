@@ -1,0 +1,428 @@
+"""Who sends how fast: strict priority between levels, max-min fair within one (compiled).
+
+No connection is faster than its window allows in a round trip, and a round trip includes what
+waits in the queues on the way. After an event only the connections that it can concern are
+looked at: those that share a link with the change, and from there on through full links.
+"""
+
+import numpy as np
+from numba import njit
+
+from testbed.fluid import tcp
+from testbed.fluid.heap import schedule
+from testbed.fluid.state import (
+    AVOIDANCE,
+    FINAL,
+    HANDSHAKE,
+    HAS_FLOORS,
+    IDLE,
+    ISOLATES,
+    N_DIRTY,
+    STAMP,
+    Scratch,
+    Table,
+)
+
+FULL = 0.999  # of a link's capacity
+LEVELS = 64
+LEAST_SHARE = 0.02  # of a link, that a level is taken to drain with below busy ones
+
+
+@njit(cache=True)
+def touch(w: Table, x: Scratch, link: int) -> None:
+    """Something has changed at this link: settle it before time goes on."""
+    if not w.is_dirty[link]:
+        w.is_dirty[link] = 1
+        x.dirty[x.counts[N_DIRTY]] = link
+        x.counts[N_DIRTY] += 1
+
+
+@njit(cache=True)
+def join(c: Table, w: Table, x: Scratch, one: int) -> None:
+    """A connection begins to send: it stands at every link of its path."""
+    for hop in range(c.hops[one]):
+        link = c.path[one, hop]
+        head = w.first[link]
+        c.before[one, hop] = -1
+        c.after[one, hop] = head
+        if head >= 0:
+            c.before[head, hop_of(c, head, link)] = one
+        w.first[link] = one
+        w.standing[link] += 1
+        touch(w, x, link)
+
+
+@njit(cache=True)
+def leave(c: Table, w: Table, x: Scratch, one: int) -> None:
+    """A connection has nothing to send: it is gone from its links, and its rate with it."""
+    change_rate(c, w, one, 0.0)
+    for hop in range(c.hops[one]):
+        link = c.path[one, hop]
+        before, after = c.before[one, hop], c.after[one, hop]
+        if before >= 0:
+            c.after[before, hop_of(c, before, link)] = after
+        else:
+            w.first[link] = after
+        if after >= 0:
+            c.before[after, hop_of(c, after, link)] = before
+        w.standing[link] -= 1
+        touch(w, x, link)
+
+
+@njit(cache=True)
+def hop_of(c: Table, one: int, link: int) -> int:
+    hop = 0
+    while c.path[one, hop] != link:
+        hop += 1
+    return hop
+
+
+@njit(cache=True)
+def change_rate(c: Table, w: Table, one: int, rate: float) -> None:
+    more = rate - c.rate[one]
+    c.rate[one] = rate
+    for hop in range(c.hops[one]):
+        w.load[c.path[one, hop]] += more
+        w.acks[c.back[one, hop]] += more * tcp.ACK_SHARE
+
+
+@njit(cache=True)
+def progress(c: Table, w: Table, one: int, now: float) -> None:
+    """Bring a connection up to now: what it has sent, and what that did to its window."""
+    sent = min(c.left[one], c.rate[one] * (now - c.touched[one]))
+    c.touched[one] = now
+    if sent <= 0.0:
+        return
+    c.left[one] -= sent
+    for hop in range(c.hops[one]):
+        w.carried[c.path[one, hop], c.band[one]] += sent
+    if c.phase[one] == AVOIDANCE and c.flow[one] < 0:
+        c.window[one] = tcp.grown(c.window[one], sent)
+
+
+@njit(cache=True)
+def backlog(c: Table, one: int, hop: int, now: float) -> float:
+    """What a connection keeps waiting at its bottleneck: its window, less what is on the wire."""
+    rate = c.rate[one]
+    left = c.left[one] - rate * (now - c.touched[one])
+    kept = min(left, c.window[one] - rate * 2.0 * c.delay[one])
+    if hop == 0:
+        kept = min(kept, rate * tcp.OWN_QUEUE_NS)
+    return max(0.0, kept)
+
+
+@njit(cache=True)
+def wait_at(
+    c: Table,
+    w: Table,
+    x: Scratch,
+    link: int,
+    level: int,
+    one: int,
+) -> float:
+    """How long a packet of this level waits at a link behind others than `one`."""
+    if x.counts[ISOLATES]:
+        return 0.0
+    now = x.clock[0]
+    ahead = 0.0
+    faster = 0.0
+    other = w.first[link]
+    while other >= 0:
+        hop = hop_of(c, other, link)
+        theirs = c.level[other, hop]
+        if other != one and theirs <= level:
+            if c.bottleneck[other] == hop:
+                ahead += backlog(c, other, hop, now)
+            if theirs < level:
+                faster += c.rate[other]
+        other = c.after[other, hop]
+    if ahead == 0.0:
+        return 0.0
+    capacity = w.capacity[link]
+    return min(ahead, w.limit[link]) / max(capacity - faster, LEAST_SHARE * capacity)
+
+
+@njit(cache=True)
+def wait_ahead(c: Table, w: Table, x: Scratch, one: int) -> float:
+    """How long the packets of a connection wait on their way, behind others."""
+    total = longest = 0.0
+    c.busiest[one] = -1
+    for hop in range(c.hops[one]):
+        wait = wait_at(c, w, x, c.path[one, hop], c.level[one, hop], one)
+        total += wait
+        if wait > longest:
+            longest = wait
+            c.busiest[one] = hop
+    c.wait[one] = total
+    return total
+
+
+@njit(cache=True)
+def wait_back(c: Table, w: Table, x: Scratch, one: int) -> float:
+    """How long its acknowledgements wait."""
+    total = 0.0
+    hops = c.hops[one]
+    for hop in range(hops):
+        total += wait_at(c, w, x, c.back[one, hop], c.level[one, hops - 1 - hop], -1)
+    return total
+
+
+@njit(cache=True)
+def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
+    """New rates for all that the last events concern."""
+    x.counts[STAMP] += 1
+    stamp = x.counts[STAMP]
+    now = x.clock[0]
+    members = touched = 0
+    for at in range(x.counts[N_DIRTY]):
+        link = x.dirty[at]
+        w.is_dirty[link] = 0
+        x.touched[touched] = link
+        w.touched_at[link] = stamp
+        w.inside[link] = stamp
+        touched += 1
+    x.counts[N_DIRTY] = 0
+    grew_from = 0
+    while True:
+        # Every connection at a link inside is a member; its other links are touched.
+        for at in range(grew_from, touched):
+            link = x.touched[at]
+            if w.inside[link] != stamp:
+                continue
+            one = w.first[link]
+            while one >= 0:
+                if c.member_of[one] != stamp:
+                    c.member_of[one] = stamp
+                    x.members[members] = one
+                    members += 1
+                    progress(c, w, one, now)
+                    for hop in range(c.hops[one]):
+                        other = c.path[one, hop]
+                        if w.touched_at[other] != stamp:
+                            w.touched_at[other] = stamp
+                            x.touched[touched] = other
+                            touched += 1
+                one = c.after[one, hop_of(c, one, link)]
+        for at in range(members):
+            limit_by_window(c, w, x, x.members[at])
+        share_out(c, w, x, members, touched)
+        # A link outside matters if it is, or was, full: then its other connections change too.
+        grew = False
+        for at in range(touched):
+            link = x.touched[at]
+            if w.inside[link] == stamp:
+                continue
+            inside = 0
+            change = 0.0
+            one = w.first[link]
+            while one >= 0:
+                if c.member_of[one] == stamp:
+                    inside += 1
+                    change += c.new_rate[one] - c.rate[one]
+                one = c.after[one, hop_of(c, one, link)]
+            full = FULL * (w.capacity[link] - w.acks[link])
+            if inside < w.standing[link] and (
+                w.load[link] >= full or w.load[link] + change >= full
+            ):
+                w.inside[link] = stamp
+                grew = True
+        if not grew:
+            break
+        grew_from = 0
+    for at in range(members):
+        one = x.members[at]
+        if c.new_rate[one] != c.rate[one]:
+            change_rate(c, w, one, c.new_rate[one])
+        reschedule(c, q, x, one)
+    for at in range(members):
+        find_queue(c, w, x.members[at])
+    for at in range(touched):
+        if w.inside[x.touched[at]] == stamp:
+            answer_losses(c, w, x, x.touched[at])
+
+
+@njit(cache=True)
+def find_queue(c: Table, w: Table, one: int) -> None:
+    """Packets wait at the first full link, or where others let them wait."""
+    if c.rate[one] >= c.cap[one]:
+        c.bottleneck[one] = c.busiest[one]
+        return
+    for hop in range(c.hops[one]):
+        link = c.path[one, hop]
+        if w.load[link] >= FULL * (w.capacity[link] - w.acks[link]):
+            c.bottleneck[one] = hop
+            return
+
+
+@njit(cache=True)
+def limit_by_window(c: Table, w: Table, x: Scratch, one: int) -> None:
+    """A window per round trip; in slow start the round says it, in its last round nothing does."""
+    if c.phase[one] == AVOIDANCE:
+        rtt = 2.0 * c.delay[one] + wait_ahead(c, w, x, one) + wait_back(c, w, x, one)
+        c.cap[one] = c.window[one] / rtt
+
+
+@njit(cache=True)
+def share_out(c: Table, w: Table, x: Scratch, members: int, touched: int) -> None:
+    """Fill `new_rate` of the members: guaranteed shares first, the rest by priority."""
+    for at in range(members):
+        c.new_rate[x.members[at]] = 0.0
+    if x.counts[HAS_FLOORS]:
+        for level in range(len(x.floors)):
+            for at in range(touched):
+                link = x.touched[at]
+                taken = 0.0
+                one = w.first[link]
+                while one >= 0:
+                    hop = hop_of(c, one, link)
+                    if c.member_of[one] != x.counts[STAMP] and c.level[one, hop] == level:
+                        taken += c.rate[one]
+                    one = c.after[one, hop]
+                w.residue[link] = max(0.0, x.floors[level] * w.capacity[link] - taken)
+            fill(c, w, x, members, touched, level)
+    for at in range(touched):
+        link = x.touched[at]
+        w.residue[link] = w.capacity[link] - w.acks[link] - w.load[link]
+    for at in range(members):
+        one = x.members[at]
+        for hop in range(c.hops[one]):
+            w.residue[c.path[one, hop]] += c.rate[one] - c.new_rate[one]
+    fill(c, w, x, members, touched, -1)
+
+
+@njit(cache=True)
+def fill(c: Table, w: Table, x: Scratch, members: int, touched: int, only: int) -> None:
+    """Water-filling: raise all rates together; where a link is full, its connections stop.
+
+    At each link the first level that has somebody goes before the rest. With `only`, just that
+    level takes part. Adds to `new_rate`.
+    """
+    running = 0
+    for at in range(members):
+        one = x.members[at]
+        takes_part = only < 0 or c.level[one, 0] == only
+        c.frozen[one] = 0 if takes_part else 1
+        running += takes_part
+    while running:
+        for at in range(touched):
+            link = x.touched[at]
+            w.top[link] = LEVELS
+            w.top_count[link] = 0
+            w.clear[link] = 1
+        for at in range(members):
+            one = x.members[at]
+            if c.frozen[one]:
+                continue
+            for hop in range(c.hops[one]):
+                link, level = c.path[one, hop], c.level[one, hop]
+                if level < w.top[link]:
+                    w.top[link] = level
+                    w.top_count[link] = 1
+                elif level == w.top[link]:
+                    w.top_count[link] += 1
+        # A connection that is first here may be behind others elsewhere: those links come first.
+        any_clear = False
+        for at in range(members):
+            one = x.members[at]
+            if c.frozen[one]:
+                continue
+            first_everywhere = True
+            for hop in range(c.hops[one]):
+                if c.level[one, hop] != w.top[c.path[one, hop]]:
+                    first_everywhere = False
+            if first_everywhere:
+                any_clear = True
+            else:
+                for hop in range(c.hops[one]):
+                    if c.level[one, hop] == w.top[c.path[one, hop]]:
+                        w.clear[c.path[one, hop]] = 0
+        share = np.inf
+        tightest = -1
+        for at in range(touched):
+            link = x.touched[at]
+            if w.top_count[link] and (w.clear[link] or not any_clear):
+                here = max(0.0, w.residue[link]) / w.top_count[link]
+                if here < share:
+                    share = here
+                    tightest = link
+        # Whoever's window allows less than this share is content with that.
+        content = False
+        for at in range(members):
+            one = x.members[at]
+            if c.frozen[one] or c.cap[one] - c.new_rate[one] > share:
+                continue
+            first_everywhere = True
+            for hop in range(c.hops[one]):
+                if c.level[one, hop] != w.top[c.path[one, hop]]:
+                    first_everywhere = False
+            if first_everywhere or not any_clear:
+                content = True
+                running -= give(c, w, one, max(0.0, c.cap[one] - c.new_rate[one]))
+        if content:
+            continue
+        if tightest < 0:
+            # Only links with somebody who is behind elsewhere: let the tightest of all go first.
+            for at in range(touched):
+                w.clear[x.touched[at]] = 1
+            for at in range(touched):
+                link = x.touched[at]
+                if w.top_count[link]:
+                    here = max(0.0, w.residue[link]) / w.top_count[link]
+                    if here < share:
+                        share = here
+                        tightest = link
+        for at in range(members):
+            one = x.members[at]
+            if c.frozen[one]:
+                continue
+            for hop in range(c.hops[one]):
+                if c.path[one, hop] == tightest and c.level[one, hop] == w.top[tightest]:
+                    running -= give(c, w, one, share)
+                    c.bottleneck[one] = hop
+                    break
+
+
+@njit(cache=True)
+def give(c: Table, w: Table, one: int, more: float) -> int:
+    c.frozen[one] = 1
+    c.new_rate[one] += more
+    for hop in range(c.hops[one]):
+        w.residue[c.path[one, hop]] -= more
+    return 1
+
+
+@njit(cache=True)
+def answer_losses(c: Table, w: Table, x: Scratch, link: int) -> None:
+    """A queue that would hold more than its limit loses packets; whoever is in it slows down."""
+    now = x.clock[0]
+    held = 0.0
+    one = w.first[link]
+    while one >= 0:
+        hop = hop_of(c, one, link)
+        if c.bottleneck[one] == hop:
+            held += backlog(c, one, hop, now)
+        one = c.after[one, hop]
+    if held <= w.limit[link]:
+        return
+    one = w.first[link]
+    while one >= 0:
+        hop = hop_of(c, one, link)
+        if c.bottleneck[one] == hop and now >= c.lost_until[one]:
+            c.window[one] = max(2.0 * tcp.PAYLOAD, tcp.BACKOFF * c.window[one])
+            c.threshold[one] = c.window[one]
+            c.lost_until[one] = now + 2.0 * c.delay[one] + held / w.capacity[link]
+            if c.phase[one] != FINAL:
+                c.phase[one] = AVOIDANCE
+                c.round_end[one] = np.inf
+        one = c.after[one, hop]
+
+
+@njit(cache=True)
+def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
+    """When a connection next needs attention: its round is over, or all is sent."""
+    if c.phase[one] == HANDSHAKE or c.phase[one] == IDLE:
+        return
+    due = c.round_end[one]
+    if c.rate[one] > 0.0:
+        due = min(due, x.clock[0] + c.left[one] / c.rate[one])
+    schedule(q, x, one, due)

@@ -1,0 +1,174 @@
+"""The arrays that a simulation lives in: tables of plain columns, for compiled code to work on.
+
+A connection is a flow of the schedule or a stream of a training job. Streams stand for the whole
+run and come first; flows take a free place when they start and give it back when they end.
+Times are nanoseconds and rates bytes per nanosecond, both as floats: a day fits without loss.
+
+Each table is one structured array (`table.column[row]`): a handful of arguments for the compiled
+functions instead of seventy, which is most of their compile time.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Table = Any  # a structured array; numpy's types know nothing of its columns
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+IDLE, HANDSHAKE, SLOW_START, AVOIDANCE, FINAL = range(5)
+MESSAGES = 64  # of a stream that may be under way at once
+# Fixed widths: another width would be another type, compiled once more.
+HOPS = 6  # up to the core of a fat tree and down again
+BANDS = 8
+NEVER = np.inf
+
+FLOAT, INT = "f8", "i8"
+
+
+class State(NamedTuple):
+    c: Table  # connections
+    w: Table  # links (wires)
+    s: Table  # streams: what connections of training jobs do besides
+    f: Table  # the schedule: flows as they come, sorted by start
+    q: Table  # the next event of each connection, then of each stream: a heap
+    x: "Scratch"
+
+
+class Scratch(NamedTuple):
+    clock: Floats  # now
+    counts: Integers  # see below
+    floors: Floats  # share of a link that each level is sure of
+    free: Integers  # places for flows
+    dirty: Integers  # links to settle
+    members: Integers  # connections being settled
+    touched: Integers  # links being settled
+    told: Integers  # streams whose owner has to hear something
+    told_kind: Integers
+
+
+# Places in Scratch.counts
+N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, ISOLATES, HAS_FLOORS = range(8)
+
+
+def table(count: int, **columns: Any) -> Table:
+    return np.zeros(count, dtype=np.dtype([(name, *kind) for name, kind in columns.items()]))
+
+
+def connections(count: int) -> Table:
+    made = table(
+        count,
+        phase=[INT],
+        left=[FLOAT],  # payload that has not left its bottleneck yet
+        rate=[FLOAT],
+        cap=[FLOAT],  # the rate that its window allows
+        window=[FLOAT],
+        threshold=[FLOAT],  # slow start ends here
+        least_rtt=[FLOAT],
+        round_end=[FLOAT],
+        lost_until=[FLOAT],  # one loss a round trip is all that TCP answers
+        touched=[FLOAT],  # `left` is as of then
+        hops=[INT],
+        path=[INT, HOPS],  # link by link, to the receiver
+        back=[INT, HOPS],  # and back, for the acknowledgements
+        level=[INT, HOPS],  # at each link of the path: 0 is served first
+        band=[INT],  # in which counter its bytes are counted
+        delay=[FLOAT],  # one way, with empty queues
+        bottleneck=[INT],  # the hop where its packets wait, -1: nowhere
+        wait=[FLOAT],  # how long others let it wait on its way, when it last looked
+        busiest=[INT],  # the hop where others let it wait longest, -1: nowhere
+        after=[INT, HOPS],  # neighbours in the list of connections at each link
+        before=[INT, HOPS],
+        flow=[INT],  # of the schedule; -1 for a stream
+        member_of=[INT],  # stamp of the last time that it was settled
+        new_rate=[FLOAT],
+        frozen=[INT],
+    )
+    made["flow"] = -1
+    return made
+
+
+def links(capacity: Floats, limit: Floats) -> Table:
+    made = table(
+        len(capacity),
+        capacity=[FLOAT],  # payload, after headers
+        limit=[FLOAT],  # payload bytes that a queue holds
+        load=[FLOAT],  # what connections send now
+        acks=[FLOAT],  # what acknowledgements take of it
+        first=[INT],  # of the list of connections
+        standing=[INT],  # how many
+        carried=[FLOAT, BANDS],  # payload so far
+        is_dirty=[INT],
+        touched_at=[INT],  # stamp
+        inside=[INT],  # stamp: all connections of this link are being settled
+        residue=[FLOAT],
+        top=[INT],
+        top_count=[INT],
+        clear=[INT],
+    )
+    made["capacity"], made["limit"], made["first"] = capacity, limit, -1
+    return made
+
+
+def streams(count: int) -> Table:
+    made = table(
+        count,
+        sizes=[FLOAT, MESSAGES],  # of messages not yet sent, a circle
+        head=[INT],
+        waiting=[INT],
+        arrivals=[FLOAT, MESSAGES],  # when messages under way will be there, a circle
+        arrival_head=[INT],
+        arriving=[INT],
+        busy_ns=[FLOAT],  # when it last sent something
+        next=[INT],  # in its ring; -1: not in a ring
+        steps=[INT],
+        chunk=[FLOAT],
+        handed=[INT],  # steps of this transfer given to TCP
+        arrived=[INT],  # steps that the one before has delivered, ever
+        base=[INT],  # of them, those of earlier transfers
+        active=[INT],
+    )
+    made["next"] = -1
+    return made
+
+
+def schedule(count: int) -> Table:
+    made = table(
+        count,
+        start=[FLOAT],
+        bytes=[FLOAT],
+        hops=[INT],
+        path=[INT, HOPS],
+        back=[INT, HOPS],
+        level=[INT, HOPS],
+        band=[INT],
+        delay=[FLOAT],
+        end=[FLOAT],  # filled in
+    )
+    made["end"] = NEVER
+    return made
+
+
+def queue(count: int) -> Table:
+    made = table(count, time=[FLOAT], order=[INT], place=[INT])
+    made["time"], made["place"] = NEVER, -1
+    return made
+
+
+def scratch(connections: int, links: int, streams: int, floors: Sequence[float]) -> Scratch:
+    def integers(count: int) -> Integers:
+        return np.zeros(count, dtype=np.int64)
+
+    return Scratch(
+        clock=np.zeros(1),
+        counts=integers(16),
+        floors=np.array(floors, dtype=float),
+        free=integers(connections),
+        dirty=integers(links),
+        members=integers(connections),
+        touched=integers(links),
+        told=integers(4 * streams + 64),
+        told_kind=integers(4 * streams + 64),
+    )
