@@ -131,7 +131,8 @@ def start_flow(state: State, at: int) -> None:
 def end_flow(state: State, one: int) -> None:
     """The last byte has left; it is there after the rest of its way."""
     c, w, s, f, q, x = state
-    f.end[c.flow[one]] = x.clock[0] + last_leg(state, one)
+    early = min(f.bytes[c.flow[one]], tcp.FREE_BYTE) / line_rate(state, one)
+    f.end[c.flow[one]] = x.clock[0] + last_leg(state, one) - early
     leave(c, w, x, one)
     c.phase[one] = IDLE
     schedule(q, x, one, np.inf)

@@ -96,8 +96,11 @@ def progress(c: Table, w: Table, one: int, now: float) -> None:
     c.left[one] -= sent
     for hop in range(c.hops[one]):
         w.carried[c.path[one, hop], c.band[one]] += sent
-    if c.phase[one] == AVOIDANCE and c.flow[one] < 0:
-        c.window[one] = tcp.grown(c.window[one], sent)
+    if c.phase[one] == AVOIDANCE:
+        if c.flow[one] < 0:
+            c.window[one] = tcp.stream_window(c.window[one], sent)
+        elif c.lost_until[one] == 0.0:
+            c.window[one] = tcp.flow_window(c.window[one], sent, c.rate[one])
 
 
 @njit(cache=True)
