@@ -53,10 +53,10 @@ def sealed(
     }
     try:
         performance = perform()
-        found, reasons = verdict(performance.measured)
+        judgement, reasons = verdict(performance.measured)
         manifest["network"] = performance.network
         manifest["fidelity"] = {
-            "verdict": found,
+            "verdict": judgement,
             "reasons": reasons,
             "measured": performance.measured,
         }
