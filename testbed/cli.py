@@ -1,4 +1,4 @@
-"""The command line: `giveway doctor | list | run | report | profile | clean`.
+"""The command line: `giveway doctor | list | run | report | agree | profile | clean`.
 
 Exit codes: 0 done and all claims hold, 1 a claim does not hold, 2 bad input, 3 the machine cannot
 do it, 4 a run failed, 130 interrupted.
@@ -49,7 +49,7 @@ def main() -> None:
 def run(
     file: Annotated[Path, typer.Argument(help="an experiment file")],
     out: Annotated[Path | None, typer.Option(help="where to put the results")] = None,
-    engine: Annotated[str, typer.Option(help="auto, realtime or virtual")] = engines.AUTO,
+    engine: Annotated[str, typer.Option(help="auto, realtime, virtual or fluid")] = engines.AUTO,
     policy: Annotated[list[str] | None, typer.Option(help="only this policy (repeatable)")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="only this seed (repeatable)")] = None,
     set_: Annotated[
@@ -98,6 +98,21 @@ def report(folder: Annotated[Path, typer.Argument(help="the folder of a run")]) 
 
     reports.write(folder)
     show(folder)
+
+
+@app.command()
+def agree(
+    reference: Annotated[Path, typer.Argument(help="the folder of a run")],
+    other: Annotated[Path, typer.Argument(help="the same experiment, run on another engine")],
+) -> None:
+    """Print how far two engines are apart on the same experiment.
+
+    Example: giveway agree runs/replay-virtual runs/replay-fluid
+    """
+    from analysis.agreement import compared
+
+    for part in compared(reference, other):
+        console.print(part, markup=False, highlight=False, soft_wrap=True)
 
 
 def show(out: Path, expect: str | None = None) -> None:

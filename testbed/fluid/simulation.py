@@ -97,7 +97,7 @@ class Simulation:
             if outcome == core.TOLD:
                 self._pass_on()
             elif outcome == core.NO_ROOM:
-                self._grow()
+                self.grow()
             else:
                 if due_ns >= until_ns:
                     return
@@ -196,7 +196,7 @@ class Simulation:
         x.free[count : count + len(places)] = places
         x.counts[state.N_FREE] += len(places)
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Room for twice as many flows; numbers of the streams' events move up with it."""
         old = self.state
         room, streams = len(old.c), len(old.s)
