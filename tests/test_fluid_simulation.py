@@ -60,7 +60,9 @@ def test_flows_elsewhere_change_nothing() -> None:
 def test_two_flows_share_a_port() -> None:
     size = 10_000_000
     (alone,) = ends_ns((0, 0, 2, size, 0))
-    assert ends_ns((0, 0, 2, size, 0), (0, 1, 2, size, 0)) == pytest.approx(2 * [2 * alone], rel=0.02)
+    assert ends_ns((0, 0, 2, size, 0), (0, 1, 2, size, 0)) == pytest.approx(
+        2 * [2 * alone], rel=0.02
+    )
 
 
 def test_the_low_band_waits_until_the_high_one_is_done() -> None:

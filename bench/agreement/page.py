@@ -85,8 +85,8 @@ def _cells(cells: Sequence[Compared]) -> str:
             f"| {cell.name} | {_percent(training, '')} | {share} | `{cell.file}` | {settings} |"
         )
     head = (
-        "## The cells\nTraining and flows: the share of every host's link that each asks for. Each\n"
-        "cell is `giveway run FILE --engine virtual --seed 0` and `--set` for each setting.\n"
+        "## The cells\nTraining and flows: the share of every host's link that each asks for.\n"
+        "Each cell is `giveway run FILE --engine virtual --seed 0` and `--set` for each setting.\n"
     )
     return "\n".join([head, *lines, ""])
 
@@ -138,9 +138,9 @@ def _beside(cells: Sequence[Compared]) -> str:
     """Medians, and small flows without timeouts: what the means hide."""
     lines = [
         "## Beside the means",
-        "A mean of small flows hangs on the few that lost a packet and waited for a timeout (200 ms",
-        "and more, 1 s for a connection's first packet), which the simulation has not. Medians, and",
-        "means of the small flows that took at most 150 ms:",
+        "A mean of small flows hangs on the few that lost a packet and waited for a timeout",
+        "(200 ms and more, 1 s for a connection's first packet), which the simulation has not.",
+        "Medians, and means of the small flows that took at most 150 ms:",
         "",
         "| cell | policy | small, median: virtual | fluid | | small, mean up to 150 ms: virtual "
         "| fluid | | large, median: virtual | fluid | |",
