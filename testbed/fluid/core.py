@@ -11,6 +11,7 @@ from numba import njit
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.rates import (
+    LEAST_SPLIT_NS,
     ahead_of,
     join,
     leave,
@@ -40,8 +41,9 @@ from testbed.fluid.state import (
 )
 
 RING_DONE, ARRIVED = 0, 1
-UNTIL, TOLD, NO_ROOM = 0, 1, 2
-ALMOST_NOTHING = 1e-6  # of a byte: what rounding leaves
+UNTIL, TOLD, NO_ROOM, STUCK = 0, 1, 2, 3
+TOO_MANY = 1_000_000  # events at one instant: time does not pass any more
+ALMOST_NOTHING = 0.01  # of a byte: what rounding leaves, at times of many seconds
 
 
 @njit(cache=True)
@@ -49,7 +51,14 @@ def advance(state: State, until: float) -> int:
     """Let time pass until `until`, or until somebody has to be told something."""
     c, w, s, f, q, x = state
     flows = len(f)
+    events = 0
+    since = x.clock[0]
     while True:
+        events += 1
+        if x.clock[0] > since:
+            events, since = 0, x.clock[0]
+        elif events > TOO_MANY:
+            return STUCK
         if x.counts[N_DIRTY]:
             settle(c, w, q, x)
             for at in range(x.counts[N_SPLIT]):
@@ -108,7 +117,8 @@ def happen(state: State, one: int) -> None:
             message_sent(state, one)
         return
     if c.split[one]:
-        if c.phase[partner] != IDLE and ahead_of(c, one, now) <= 1.0:
+        long_enough = now >= c.split_at[one] + LEAST_SPLIT_NS
+        if c.phase[partner] != IDLE and long_enough and ahead_of(c, one, now) <= 1.0:
             merge(state, one)
         reschedule(c, q, x, one)
         return
@@ -327,6 +337,7 @@ def split(state: State, stream: int) -> None:
     leave(c, w, x, stream)
     shift(c, stream, 1)
     c.split[stream] = 1
+    c.split_at[stream] = x.clock[0]
     c.cap[stream] = np.inf
     join(c, w, x, stream)
     feed(state, stream, c.left[stream] + c.queued[stream])
@@ -435,13 +446,13 @@ def ring_on(state: State, stream: int) -> None:
     if not s.active[stream]:
         return
     steps = s.steps[stream]
-    received = min(steps, s.arrived[stream] - s.base[stream])
+    received = min(steps, s.arrived[stream] - s.earlier[stream])
     while s.handed[stream] < steps and s.handed[stream] <= received:
         post(state, stream, s.chunk[stream])
         s.handed[stream] += 1
     if s.handed[stream] == steps and received == steps:
         s.active[stream] = 0
-        s.base[stream] += steps
+        s.earlier[stream] += steps
         tell(state, stream, RING_DONE)
 
 

@@ -26,7 +26,7 @@ from testbed.fluid.state import (
 
 FULL = 0.999  # of a link's capacity
 LEVELS = 64
-LEAST_SHARE = 0.02  # of a link, that a level is taken to drain with below busy ones
+LEAST_SPLIT_NS = 1_000.0  # a stream does not change its mind more often
 
 
 @njit(cache=True)
@@ -141,21 +141,13 @@ def wait_at(
         return 0.0
     now = x.clock[0]
     ahead = 0.0
-    faster = 0.0
     other = w.first[link]
     while other >= 0:
         hop = hop_of(c, other, link)
-        theirs = c.level[other, hop]
-        if other != one and theirs <= level:
-            if c.bottleneck[other] == hop:
-                ahead += backlog(c, other, hop, now)
-            if theirs < level:
-                faster += c.rate[other]
+        if other != one and c.level[other, hop] <= level and c.bottleneck[other] == hop:
+            ahead += backlog(c, other, hop, now)
         other = c.after[other, hop]
-    if ahead == 0.0:
-        return 0.0
-    capacity = w.capacity[link]
-    return min(ahead, w.limit[link]) / max(capacity - faster, LEAST_SHARE * capacity)
+    return min(ahead, w.limit[link]) / w.capacity[link]
 
 
 @njit(cache=True)
@@ -507,7 +499,8 @@ def schedule_pair(c: Table, q: Table, x: Scratch, stream: int) -> None:
         due = left_now(c, stream, now) / c.rate[stream]
         faster = c.rate[stream] - c.rate[feeder]
         if c.phase[feeder] != IDLE and faster > 0.0:
-            due = min(due, max(0.0, ahead_of(c, stream, now)) / faster)
+            caught_up = max(0.0, ahead_of(c, stream, now)) / faster
+            due = min(due, max(caught_up, c.split_at[stream] + LEAST_SPLIT_NS - now))
     schedule(q, x, stream, now + max(0.0, due))
     due = np.inf
     if c.phase[feeder] != IDLE and c.rate[feeder] > 0.0:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.base import LinkPolicy
+from testbed.errors import RunFailed
 from testbed.fluid import core, state, tcp
 from topologies import Topology
 from topologies.routes import TCP, Routes, addresses, five_tuple_key
@@ -98,6 +99,11 @@ class Simulation:
                 self._pass_on()
             elif outcome == core.NO_ROOM:
                 self.grow()
+            elif outcome == core.STUCK:
+                raise RunFailed(
+                    f"the simulation does not get past {self.now_ns} ns: this is an error in "
+                    "testbed/fluid; please report it with the experiment file"
+                )
             else:
                 if due_ns >= until_ns:
                     return
