@@ -34,6 +34,7 @@ def render(results: Results, summary: Summary) -> str:
         looks=looks,
         rows=tables.comparison_table(summary),
         fidelity=_worst(results),
+        fine=("faithful", "simulated"),
         runs=list(results.runs.values()),
         facts=_facts(results),
         claims=[_claim(claim, summary) for claim in summary["claims"]],

@@ -1,4 +1,4 @@
-"""The command line: `giveway doctor | list | run | sweep | report | reproduce | profile | clean`.
+"""The command line: `giveway doctor | list | run | sweep | report | agree | reproduce | …`.
 
 Exit codes: 0 done and all claims hold, 1 a claim does not hold, 2 bad input, 3 the machine cannot
 do it, 4 a run failed, 130 interrupted.
@@ -105,6 +105,21 @@ def report(folder: Annotated[Path, typer.Argument(help="the folder of a run")]) 
         return
     reports.write(folder)
     show(folder)
+
+
+@app.command()
+def agree(
+    reference: Annotated[Path, typer.Argument(help="the folder of a run")],
+    other: Annotated[Path, typer.Argument(help="the same experiment, run on another engine")],
+) -> None:
+    """Print how far two engines are apart on the same experiment.
+
+    Example: giveway agree runs/replay-virtual runs/replay-fluid
+    """
+    from analysis.agreement import compared
+
+    for part in compared(reference, other):
+        console.print(part, markup=False, highlight=False, soft_wrap=True)
 
 
 def show(out: Path, expect: str | None = None) -> None:

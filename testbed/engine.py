@@ -57,6 +57,7 @@ class Performance:
 
     network: dict[str, Any]
     measured: dict[str, float | None]
+    simulated: bool = False  # calculated, not played
 
 
 class Engine(Protocol):

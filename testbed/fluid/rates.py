@@ -346,75 +346,111 @@ def fill(c: Table, w: Table, x: Scratch, members: int, touched: int, only: int) 
                     w.top_count[link] = 1
                 elif level == w.top[link]:
                     w.top_count[link] += 1
-        # A connection that is first here may be behind others elsewhere: those links come first.
-        any_clear = False
-        for at in range(members):
-            one = x.members[at]
-            if c.frozen[one]:
-                continue
-            first_everywhere = True
-            for hop in range(c.hops[one]):
-                if c.level[one, hop] != w.top[c.path[one, hop]]:
-                    first_everywhere = False
-            if first_everywhere:
-                any_clear = True
-            else:
-                for hop in range(c.hops[one]):
-                    if c.level[one, hop] == w.top[c.path[one, hop]]:
-                        w.clear[c.path[one, hop]] = 0
+        anybody = clear_links(c, w, x, members)
+        if not anybody:
+            # Everybody is behind somebody somewhere: let the tightest link of all go first.
+            for at in range(touched):
+                w.clear[x.touched[at]] = 1
         share = np.inf
         tightest = -1
         for at in range(touched):
             link = x.touched[at]
-            if w.top_count[link] and (w.clear[link] or not any_clear):
+            if w.top_count[link] and w.clear[link]:
                 here = max(0.0, w.residue[link]) / w.top_count[link]
                 if here < share:
                     share = here
                     tightest = link
-        # Whoever's window allows less than this share is content with that.
+        # Whoever's window allows less than the share at its links is content with that.
         content = False
+        if anybody:
+            for at in range(members):
+                one = x.members[at]
+                more = c.cap[one] - c.new_rate[one]
+                if c.frozen[one] or not goes_now(c, w, one):
+                    continue
+                for hop in range(c.hops[one]):
+                    link = c.path[one, hop]
+                    if more * w.top_count[link] > w.residue[link]:
+                        break
+                else:
+                    content = True
+                    running -= 1
+                    c.frozen[one] = 2
+        if content:
+            for at in range(members):
+                if c.frozen[x.members[at]] == 2:
+                    give(c, w, x.members[at], np.inf)
+            continue
+        limited = False
         for at in range(members):
             one = x.members[at]
-            if c.frozen[one] or c.cap[one] - c.new_rate[one] > share:
+            if not c.frozen[one] and first_at(c, w, one, tightest) >= 0:
+                limited |= c.cap[one] - c.new_rate[one] < share
+        for at in range(members):
+            one = x.members[at]
+            if c.frozen[one] or (limited and c.cap[one] - c.new_rate[one] >= share):
                 continue
-            first_everywhere = True
-            for hop in range(c.hops[one]):
-                if c.level[one, hop] != w.top[c.path[one, hop]]:
-                    first_everywhere = False
-            if first_everywhere or not any_clear:
-                content = True
-                running -= give(c, w, one, max(0.0, c.cap[one] - c.new_rate[one]))
-        if content:
-            continue
-        if tightest < 0:
-            # Only links with somebody who is behind elsewhere: let the tightest of all go first.
-            for at in range(touched):
-                w.clear[x.touched[at]] = 1
-            for at in range(touched):
-                link = x.touched[at]
-                if w.top_count[link]:
-                    here = max(0.0, w.residue[link]) / w.top_count[link]
-                    if here < share:
-                        share = here
-                        tightest = link
+            hop = first_at(c, w, one, tightest)
+            if hop >= 0:
+                running -= 1
+                give(c, w, one, share)
+                c.bottleneck[one] = hop
+
+
+@njit(cache=True)
+def first_at(c: Table, w: Table, one: int, link: int) -> int:
+    """The hop at which a connection is at this link, among the first there; else -1."""
+    for hop in range(c.hops[one]):
+        if c.path[one, hop] == link and c.level[one, hop] == w.top[link]:
+            return hop
+    return -1
+
+
+@njit(cache=True)
+def clear_links(c: Table, w: Table, x: Scratch, members: int) -> bool:
+    """Find the links whose first level can be shared out now; True if that concerns anybody.
+
+    A connection that is first here may be behind others elsewhere. Until those have theirs, nobody
+    knows what it leaves for the others here: so they wait, and those that are first with them.
+    """
+    again = True
+    while again:
+        again = anybody = False
         for at in range(members):
             one = x.members[at]
             if c.frozen[one]:
                 continue
+            if goes_now(c, w, one):
+                anybody = True
+                continue
             for hop in range(c.hops[one]):
-                if c.path[one, hop] == tightest and c.level[one, hop] == w.top[tightest]:
-                    running -= give(c, w, one, share)
-                    c.bottleneck[one] = hop
-                    break
+                link = c.path[one, hop]
+                if w.clear[link] and c.level[one, hop] == w.top[link]:
+                    w.clear[link] = 0
+                    again = True
+    return anybody
 
 
 @njit(cache=True)
-def give(c: Table, w: Table, one: int, more: float) -> int:
+def goes_now(c: Table, w: Table, one: int) -> bool:
+    for hop in range(c.hops[one]):
+        link = c.path[one, hop]
+        if not w.clear[link] or c.level[one, hop] != w.top[link]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def give(c: Table, w: Table, one: int, more: float) -> None:
+    """As much more as its window and its links allow, and not above `more`."""
+    more = min(more, c.cap[one] - c.new_rate[one])
+    for hop in range(c.hops[one]):
+        more = min(more, w.residue[c.path[one, hop]])
+    more = max(0.0, more)
     c.frozen[one] = 1
     c.new_rate[one] += more
     for hop in range(c.hops[one]):
         w.residue[c.path[one, hop]] -= more
-    return 1
 
 
 @njit(cache=True)

@@ -99,7 +99,7 @@ class Simulation:
             if outcome == core.TOLD:
                 self._pass_on()
             elif outcome == core.NO_ROOM:
-                self._grow()
+                self.grow()
             elif outcome == core.STUCK:
                 raise RunFailed(
                     f"the simulation does not get past {self.now_ns} ns: this is an error in "
@@ -207,7 +207,7 @@ class Simulation:
         x.free[count : count + len(places)] = places
         x.counts[state.N_FREE] += len(places)
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Room for twice as many flows; numbers of the streams' events move up with it."""
         old = self.state
         room, streams = len(old.c), len(old.s)
