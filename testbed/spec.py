@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 import topologies
 from testbed import units
@@ -18,6 +18,7 @@ from testbed.errors import BadInput
 from testbed.records import SCHEMA_VERSION
 from testbed.specfile import At, bad, complaint, nearest, read_mapping, with_overrides
 from testbed.spechosts import DOCKER, NAMESPACES, ContainerSpec, HostKind
+from testbed.specjobs import TrainingJob, placed
 from testbed.specparts import (
     Delay,
     FlowMix,
@@ -28,7 +29,6 @@ from testbed.specparts import (
     Text,
     Time,
     TopologySpec,
-    TrainingJob,
     integer,
     listed,
     number,
@@ -163,7 +163,9 @@ class Experiment(Spec):
     duration_ns: SomeTime = Field(alias="duration")
     warmup_ns: Time = Field(alias="warmup", default=0)
     cooldown_ns: Time = Field(alias="cooldown", default=0)
-    training: Annotated[tuple[TrainingJob, ...], BeforeValidator(listed)] = ()
+    training: Annotated[
+        tuple[TrainingJob, ...], BeforeValidator(listed), AfterValidator(placed)
+    ] = ()
     flows: Annotated[tuple[FlowMix, ...], BeforeValidator(listed)] = ()
     policies: Annotated[tuple[PolicyChoice, ...], BeforeValidator(_some)]
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)]
@@ -173,6 +175,9 @@ class Experiment(Spec):
     ] = "cubic"
     offload: Annotated[bool | Literal["auto"], BeforeValidator(_offload)] = "auto"
     dilation: Annotated[float | Literal["auto"], BeforeValidator(_dilation)] = "auto"
+    on_failure: Annotated[str, BeforeValidator(one_of("choice", "end", "continue"))] = (
+        "end"  # when a parameter server dies: the run ends, or only its job does
+    )
     hosts: HostKind = NAMESPACES
     container: ContainerSpec | None = None
 
@@ -190,11 +195,12 @@ class Experiment(Spec):
         if self.container is not None and self.hosts != DOCKER:
             raise At(["container"], f"found limits, but hosts are {self.hosts}; add hosts: docker")
         self._check_names()
-        for index, job in enumerate(self.training):
+        for job in self.training:
+            entry = job.entry
             try:
-                job.settle(self.host_names)
-            except ValueError as error:
-                raise At(["training", index, "workers"], str(error)) from None
+                job.settle(self.host_names, self.duration_ns)
+            except At as error:
+                raise At(["training", entry, *error.path], str(error)) from None
         for index, mix in enumerate(self.flows):
             count = schedule.expected_flows(mix, self.topology.hosts, self.duration_ns)
             if count > MOST_FLOWS:
@@ -208,7 +214,7 @@ class Experiment(Spec):
 
     def _check_names(self) -> None:
         seen: set[str] = set()
-        jobs = [("training", index, job.name) for index, job in enumerate(self.training)]
+        jobs = [("training", job.entry, job.name) for job in self.training]
         mixes = [("flows", index, mix.name) for index, mix in enumerate(self.flows)]
         for kind, index, name in jobs + mixes:
             if name in seen:
@@ -286,6 +292,7 @@ class Experiment(Spec):
             "tcp": self.tcp,
             "offload": self.offload,
             "dilation": self.dilation,
+            "on_failure": self.on_failure,
             "hosts": self.hosts,
         }
         if self.container is not None:
@@ -383,6 +390,10 @@ def _planned_job(job: TrainingJob) -> dict[str, Any]:
         "order": job.order if job.backend == "native" else "fifo",
         "barrier": job.barrier if job.backend == "native" else True,
         "backend": job.backend,
+        "servers": list(job.server_names),
+        "start_ns": job.start_ns,
+        "steps": job.steps,
+        "staleness": job.staleness,
     }
 
 

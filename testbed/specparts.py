@@ -1,4 +1,4 @@
-"""The parts of an experiment file: topology, training jobs, flow mixes and policies.
+"""The parts of an experiment file: topology, flow mixes and policies (jobs: testbed.specjobs).
 
 People write `rate: 1 Gbit/s`; inside it is `rate_bps = 1000000000`, and the name says the unit.
 Every complaint is a ValueError of ours with the words for the person at the keyboard, so none of
@@ -8,14 +8,13 @@ pydantic's own wording is ever seen. `testbed.spec` puts the parts together.
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    PrivateAttr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -26,7 +25,7 @@ import topologies
 from testbed import units
 from testbed.specfile import At, nearest
 from testbed.units import shown
-from workloads import profiles, schedule, sizes
+from workloads import schedule, sizes
 
 MOST_HOSTS = 4096
 LARGEST_SCALE = 1000.0
@@ -189,93 +188,6 @@ class TopologySpec(Spec):
             "rate": units.format_rate(self.rate_bps),
             "delay": str(self.delay),
             "queue": units.format_packets(self.queue_packets),
-        }
-
-
-def _workers(value: object) -> str | int | tuple[str, ...]:
-    if value == "all":
-        return "all"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    raise ValueError(f"found {shown(value)}; it must be all, a number, or host names like [h1, h2]")
-
-
-class TrainingJob(Spec):
-    what: ClassVar[str] = "a training job"
-
-    name: SafeName
-    profile: Annotated[str, BeforeValidator(known("profile", lambda: list(profiles.available())))]
-    model_byte: SomeSize = Field(alias="model")
-    aggregation: Annotated[str, BeforeValidator(one_of("aggregation", "ring"))] = "ring"
-    workers: Annotated[Literal["all"] | int | tuple[str, ...], BeforeValidator(_workers)] = "all"
-    iteration_ns: SomeTime = Field(alias="iteration")
-    fusion_byte: SomeSize = Field(alias="fusion", default=64_000_000)
-    order: Annotated[str, BeforeValidator(one_of("order", "fifo", "layer"))] = "fifo"
-    barrier: Flag = True
-    backend: Annotated[str, BeforeValidator(one_of("backend", "native", "torch", "horovod"))] = (
-        "native"
-    )
-    check: Flag = False  # test mode: real numbers are summed, and the sums checked
-    _host_names: tuple[str, ...] = PrivateAttr(())
-
-    @classmethod
-    def normal(cls, data: Any) -> Any:
-        """A job without a model size or an iteration time takes its profile's."""
-        name = data.get("profile") if isinstance(data, dict) else None
-        if not isinstance(name, str) or name not in profiles.available():
-            return data
-        profile = profiles.load(name)
-        return {
-            "model": units.format_size(profile.nominal_model_byte),
-            "iteration": units.format_time(profile.nominal_iteration_ns),
-            **data,
-        }
-
-    @property
-    def host_names(self) -> tuple[str, ...]:
-        """Where the workers run, rank by rank."""
-        return self._host_names
-
-    @property
-    def scaled_profile(self) -> profiles.Profile:
-        """The layers as this job computes and sends them."""
-        return profiles.load(self.profile).scaled(self.model_byte, self.iteration_ns)
-
-    def settle(self, hosts: tuple[str, ...]) -> None:
-        """Give every worker its host. Called once, by the experiment that owns this job."""
-        if isinstance(self.workers, tuple):
-            for name in self.workers:
-                if name not in hosts:
-                    raise ValueError(f"found {shown(name)}, an unknown host{nearest(name, hosts)}")
-            if len(set(self.workers)) < len(self.workers):
-                raise ValueError("found a host twice; every worker needs a host of its own")
-            self._host_names = self.workers
-        else:
-            count = len(hosts) if self.workers == "all" else self.workers
-            if count > len(hosts):
-                raise ValueError(
-                    f"found {shown(count)} workers, but there are only {len(hosts)} hosts"
-                )
-            self._host_names = hosts[: max(0, count)]
-        if len(self._host_names) < 2:
-            raise ValueError(f"found {len(self._host_names)} workers; a ring needs 2 or more")
-
-    def plain(self) -> dict[str, Any]:
-        workers = list(self.workers) if isinstance(self.workers, tuple) else self.workers
-        return {
-            "name": self.name,
-            "profile": self.profile,
-            "model": units.format_size(self.model_byte),
-            "aggregation": self.aggregation,
-            "workers": workers,
-            "iteration": units.format_time(self.iteration_ns),
-            "fusion": units.format_size(self.fusion_byte),
-            "order": self.order,
-            "barrier": self.barrier,
-            "backend": self.backend,
-            "check": self.check,
         }
 
 
