@@ -40,6 +40,8 @@ class Settings:
     dilation: float
     duration_ns: int
     journal: str
+    start_ns: int = 0
+    steps: int | None = None  # then it rests
 
 
 @dataclass
@@ -119,20 +121,21 @@ class Worker:
             sock.setblocking(False)
             loop.watch(sock.fileno(), READ, partial(self._hear, reader))
         heartbeat(loop, control)
-        loop.at(0, self._begin)
+        loop.at(self._settings.start_ns, self._begin)
         loop.at(self._settings.duration_ns, loop.stop)
         loop.run()
         self._write_transfers()
 
     def _begin(self) -> None:
-        self._trainee.start(0)
+        self._trainee.start(self._settings.start_ns)
         self._await_compute()
 
     # Compute
 
     def _await_compute(self) -> None:
         running = self._trainee.running
-        if running is not None:
+        steps = self._settings.steps
+        if running is not None and (steps is None or running.iteration < steps):
             self._loop.at(running.end_ns, partial(self._compute_done, running))
 
     def _compute_done(self, compute: Compute) -> None:
