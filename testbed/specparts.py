@@ -7,6 +7,7 @@ pydantic's own wording is ever seen. `testbed.spec` puts the parts together.
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -290,6 +291,7 @@ class PolicyChoice(Spec):
     policy: Annotated[str, BeforeValidator(known("policy", lambda: list(policies.available())))]
     label: SafeName
     bands: Annotated[dict[str, str], BeforeValidator(_bands)] = {}
+    period_ns: SomeTime | None = Field(alias="period", default=None)  # of one that acts
 
     @classmethod
     def normal(cls, data: Any) -> Any:
@@ -312,12 +314,17 @@ class PolicyChoice(Spec):
             known = self.link_policy.bands
             if band not in known:
                 raise At(["bands", name], f"found {shown(band)}{nearest(band, known)}")
+        if self.period_ns is not None and not policies.available()[self.policy].period_ns:
+            raise At(["period"], f"found one, but {self.policy} does nothing during a run")
         return self
 
     @property
     def link_policy(self) -> policies.LinkPolicy:
-        return policies.available()[self.policy]
+        own = policies.available()[self.policy]
+        return own if self.period_ns is None else replace(own, period_ns=self.period_ns)
 
     def plain(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"policy": self.policy, "label": self.label}
+        if self.period_ns is not None:
+            plain["period"] = units.format_time(self.period_ns)
         return {**plain, "bands": dict(self.bands)} if self.bands else plain

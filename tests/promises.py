@@ -37,6 +37,10 @@ PROMISES = {
     "strict-priority": Promise((0.97, 1.0)),
     "prio": Promise((0.97, 1.0)),
     "htb-priority": Promise((0.76, 0.84)),
+    # Flows are no parameter servers': to them these are FIFO.
+    "tensorlights-one": Promise((0.25, 0.75), bands=False),
+    "tensorlights-rr": Promise((0.25, 0.75), bands=False),
+    "tensorlights-srf": Promise((0.25, 0.75), bands=False),
 }
 # (source, destination, a link that only this sender's bytes cross) of both senders.
 # At the switch: two hosts send to a third. At the host: one host sends to two others.
