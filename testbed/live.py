@@ -136,7 +136,8 @@ def play(
     workers += many
     generators = stage.start_generators(schedule) if len(schedule.flow) else []
     sampler = stage.start_sampler()
-    crew = Crew(nursery, [*workers, *generators, sampler, *stage.start_agent()])
+    agents = stage.start_agent()
+    crew = Crew(nursery, [*workers, *generators, sampler, *agents])
 
     crew.await_all("listening", workers)
     on_time(0)
@@ -152,7 +153,8 @@ def play(
     stage.check_workers()
     crew.dismiss()
     here = [task for task in workers if "done" in task.said]
-    return noticed(here, generators, sampler), crew.lost
+    found = noticed(here, generators, sampler) | noticed_jobs(here, agents)
+    return found, crew.lost
 
 
 def on_grid(wiring: Wiring, ahead_ns: int) -> int:
@@ -358,6 +360,17 @@ def noticed(workers: list[Task], generators: list[Task], sampler: Task) -> dict[
         **{key: round(value, 4) for key, value in machine.items() if key.startswith("cpu_")},
         "drops": machine["drops"],
     }
+
+
+def noticed_jobs(workers: list[Task], agents: list[Task]) -> dict[str, float | None]:
+    """What only runs with parameter servers, or with a policy that acts, have to say."""
+    said = [task.said["done"] for task in workers if "tasks" in task.said["done"]]
+    found: dict[str, float | None] = {}
+    if said:
+        found["task_memory_byte"] = max(done["memory_byte"] / done["tasks"] for done in said)
+    if agents:
+        found["policy_changes"] = sum(task.said["done"]["changes"] for task in agents)
+    return found
 
 
 def percentiles(tasks: list[Task], key: str) -> tuple[float | None, float | None]:

@@ -200,6 +200,11 @@ class LiveWorker:
         for shard, wire in enumerate(self._wires):
             wire.line.expect(job.shards[shard][1])
 
+    @property
+    def done(self) -> bool:
+        """All its steps are made."""
+        return self._pupil.done
+
     def begin(self) -> None:
         for push in self._pupil.start():
             self._wires[push.server].send(push.bytes)
