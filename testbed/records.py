@@ -7,7 +7,8 @@ nanoseconds of experiment time (dilation already taken out), 0 is the start of t
 import pyarrow as pa
 
 SCHEMA_VERSION = 2
-READABLE_VERSIONS = (1, 2)  # what 1 lacks is read as empty: it had no jobs that would fill it
+READABLE_VERSIONS = (1, 2)
+NEW_TABLES = frozenset({"jobs", "barriers"})  # since 2; an older folder is read as if empty
 
 
 def _table(**columns: pa.DataType) -> pa.Schema:

@@ -47,6 +47,7 @@ LARGEST_DILATION = 1e6
 
 SIZE_CLASSES = ("small", "medium", "large", "all")
 FLOW_METRICS = ("fct_mean", "fct_p50", "fct_p95", "fct_p99", "slowdown_mean", "unfinished")
+JOB_METRICS = ("jct_mean", "barrier_wait_mean", "barrier_wait_variance", "straggler_share")
 TRAINING_METRICS = ("iteration_mean", "iteration_p99", "slowdown")
 
 
@@ -58,9 +59,12 @@ def _bounded(text: object) -> tuple[str, str]:
     return match[1], match[2].strip()
 
 
+TIMES = ("fct_", "iteration_", "jct_", "barrier_wait_mean")
+
+
 def _measure(metric: str, text: str) -> float:
     """A value of this metric in its base unit: ns for times, else a plain number."""
-    if metric.rpartition(".")[2].startswith(("fct_", "iteration_")):
+    if metric.rpartition(".")[2].startswith(TIMES):
         return float(units.time_ns(text))
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text):
         raise ValueError(f"found {shown(text)}; {metric} is a plain number, like at most 1.5")
@@ -257,7 +261,9 @@ class Experiment(Spec):
     def metrics(self) -> list[str]:
         """Every metric that a claim of this experiment may name."""
         flows = [f"flows.{size}.{m}" for size in SIZE_CLASSES for m in FLOW_METRICS if self.flows]
-        return flows + [f"training.{j.name}.{m}" for j in self.training for m in TRAINING_METRICS]
+        jobs = [f"training.{j.name}.{m}" for j in self.training for m in TRAINING_METRICS]
+        several = any(job.has_servers or job.steps for job in self.training)
+        return flows + jobs + [f"jobs.{metric}" for metric in JOB_METRICS if several]
 
     @property
     def window_ns(self) -> tuple[int, int]:
