@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import policies
 from testbed.errors import BadInput
 from testbed.spec import Experiment, load
 
@@ -105,6 +106,8 @@ def test_a_resolved_file_of_many_jobs_loads_back_to_the_same(tmp_path: Path) -> 
             "training: found 13000 jobs; TCP ports last for 12884",
         ),
         (f"training=[{RING}, {RING}]", "training.1.name: found 'ring' twice"),
+        ("policies=[{policy: fifo, period: 1 s}]", "policies.0.period: found one, but fifo does"),
+        ("policies=[{policy: tensorlights-rr, period: 0 s}]", "policies.0.period: found '0 s'"),
         ("on_failure=hope", "on_failure: found 'hope', an unknown choice"),
     ],
 )
@@ -116,6 +119,18 @@ def test_bad_jobs_are_refused_in_one_line(tmp_path: Path, override: str, says: s
     assert len(message.splitlines()) == 1
     assert says in message
     assert caught.value.exit_code == 2
+
+
+def test_a_policy_that_acts_may_be_given_its_period(tmp_path: Path) -> None:
+    found = loaded(tmp_path, "policies=[tensorlights-rr, {policy: tensorlights-rr, label: fast, "
+                   "period: 50 ms}]").policies  # fmt: skip
+    assert [choice.link_policy.period_ns for choice in found] == [20_000_000_000, 50_000_000]
+
+
+def test_the_shared_rack_has_every_policy(tmp_path: Path) -> None:
+    shared = load(Path(__file__).parent.parent / "experiments" / "shared-rack.yaml")
+    assert {choice.policy for choice in shared.policies} == set(policies.available())
+    assert [job.aggregation for job in shared.training] == ["ring"] * 4 + ["parameter-server"] * 4
 
 
 def test_staleness_and_asynchrony_exclude_each_other(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ MIB = 2**20
 BASE_MEMORY = 512 * MIB
 MEMORY_A_HOST = 64 * MIB  # two interpreters, their buffers, the queues of two ports
 MEMORY_A_FLOW = 4_000
+MEMORY_A_CONNECTION = 2 * MIB  # of a parameter-server job: what its two sockets and queues hold
 MEMORY_A_STACK = 1024 * MIB  # the pages of torch's libraries, read from the host's files
 MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and fusion buffers
 # A guest that says nothing for this long is stuck. A packet costs it some 20 us; between two
@@ -106,7 +107,9 @@ def memory_byte(experiment: Experiment) -> int:
         for job in experiment.training
         if job.backend != "native"
     )
-    return BASE_MEMORY + hosts * MEMORY_A_HOST + int(flows * MEMORY_A_FLOW) + stacks
+    connections = sum(len(job.host_names) * len(job.server_names) for job in experiment.training)
+    many = connections * MEMORY_A_CONNECTION
+    return BASE_MEMORY + hosts * MEMORY_A_HOST + int(flows * MEMORY_A_FLOW) + stacks + many
 
 
 def parallel(experiment: Experiment) -> int:
