@@ -8,6 +8,7 @@ from rich.table import Table
 
 import policies
 import topologies
+from policies.placements import PLACEMENTS
 from testbed import engines
 from testbed.errors import BadInput
 from testbed.spec import load
@@ -23,6 +24,11 @@ def show(console: Console) -> None:
         console,
         "policies",
         ((name, policy.description) for name, policy in policies.available().items()),
+    )
+    _section(
+        console,
+        "placements of parameter servers (most skewed first; with 21 jobs)",
+        ((name, shape_of(name)) for name in PLACEMENTS),
     )
     _section(
         console,
@@ -42,6 +48,11 @@ def show(console: Console) -> None:
             for name, cdf in sizes.available().items()
         ),
     )
+
+
+def shape_of(name: str) -> str:
+    """How many of 21 jobs' servers each host holds."""
+    return " + ".join(str(jobs) for jobs in PLACEMENTS[name](21, 21) if jobs)
 
 
 def _experiments() -> Iterable[tuple[str, str]]:

@@ -116,12 +116,17 @@ def test_nobody_gets_further_ahead_than_the_staleness_allows(modes: Path) -> Non
 
 
 @pytest.mark.virtual
-def test_many_jobs_are_the_same_to_the_byte_every_time(tmp_path: Path) -> None:
-    short = MODES.replace("1200 ms", "400 ms").replace("check: true", "check: false")
+def test_many_jobs_are_the_same_to_the_byte_every_time_even_if_a_policy_acts(
+    tmp_path: Path,
+) -> None:
+    short = SHARED.replace("1500 ms", "300 ms").replace("model: 500 kB", "model: 100 kB")
     runs = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        runs.append(run_of(tmp_path / name, short, "virtual") / "fifo" / "seed-0")
+        out = run_of(tmp_path / name, short, "virtual", "--policy", "tensorlights-srf")
+        runs.append(out / "tensorlights-srf" / "seed-0")
+    measured = json.loads((runs[0] / "manifest.json").read_text())["fidelity"]["measured"]
+    assert measured["policy_changes"] > 0
     for name in ("iterations", "barriers", "transfers"):
         one, two = ((run / f"{name}.parquet").read_bytes() for run in runs)
         assert one == two, name
