@@ -17,8 +17,8 @@ from workloads.sockets import TaskError
 WORKERS, STEPS, RATE = 3, 6, 0.1
 JOB = Job(
     name="job", port=0, tos=0, priority=0, servers=["server"], workers=["worker"] * WORKERS,
-    layers=[(1_600_000, 0, 0), (1_604_000, 0, 0)], fusion_byte=2_000_000, start_ns=0, steps=STEPS, staleness=0,
-    check=True,
+    layers=[(1_600_000, 0, 0), (1_604_000, 0, 0)], fusion_byte=2_000_000, start_ns=0,
+    steps=STEPS, staleness=0, check=True,
 )  # fmt: skip
 
 
