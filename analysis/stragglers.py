@@ -16,20 +16,14 @@ from analysis.compare import Measured, Pair
 from analysis.folder import Plan, Results, Run
 from analysis.metrics import Floats, mean
 
-# Metric of one job (or host) in one run -> the key of its mean over all of them.
-JOB_METRICS = {
-    "jct_ns": "jct_mean",
-    "wait_mean_ns": "barrier_wait_mean",
-    "wait_variance_ms2": "barrier_wait_variance",
-    "straggler_share": "straggler_share",
-}
+# A value of one job in one run -> summary.json's key for its mean over jobs and runs.
 JOB_KEYS = {
     "jct_ns": "jct_mean_ns",
     "wait_mean_ns": "barrier_wait_mean_ns",
     "wait_variance_ms2": "barrier_wait_variance_ms2",
     "straggler_share": "straggler_share",
 }
-HOST_METRICS = {"computing": "computing", "sent": "sent", "received": "received"}
+HOST_VALUES = ("computing", "sent", "received")
 
 
 def present(plan: Plan) -> bool:
@@ -178,21 +172,23 @@ def summarise(
             "hosts": {"interval_95": {}},
             "by_job": _by_job(jobs[label], jobs[plan.first.label]),
         }
-    for metric, name in JOB_METRICS.items():
-        measured = _compared(jobs, metric, name, plan, pairs, resamples)
+    for value, key in JOB_KEYS.items():
+        measured = _compared(jobs, value, plan, pairs, resamples)
         for label, entry in entries.items():
-            found = measured.intervals[label][name]
-            entry[JOB_KEYS[metric]] = found.point
-            entry["interval_95"][JOB_KEYS[metric]] = [found.low, found.high]
+            _add(entry, key, measured.intervals[label][value])
+        metric = key.removesuffix("_ns").removesuffix("_ms2")  # as claims name it
         for pair in pairs:
-            changes[pair][f"jobs.{name}"] = measured.changes[pair][name]
-    for metric, name in HOST_METRICS.items():
-        measured = _compared(machines, metric, name, plan, pairs, resamples)
+            changes[pair][f"jobs.{metric}"] = measured.changes[pair][value]
+    for value in HOST_VALUES:
+        measured = _compared(machines, value, plan, pairs, resamples)
         for label, entry in entries.items():
-            found = measured.intervals[label][name]
-            entry["hosts"][name] = found.point
-            entry["hosts"]["interval_95"][name] = [found.low, found.high]
+            _add(entry["hosts"], value, measured.intervals[label][value])
     return entries, changes
+
+
+def _add(entry: dict[str, Any], key: str, found: stats.Estimate) -> None:
+    entry[key] = found.point
+    entry["interval_95"][key] = [found.low, found.high]
 
 
 def _pooled(results: Results, values: Any) -> dict[str, pd.DataFrame]:
@@ -208,14 +204,13 @@ def _pooled(results: Results, values: Any) -> dict[str, pd.DataFrame]:
 
 def _compared(
     pooled: Mapping[str, pd.DataFrame],
-    metric: str,
-    name: str,
+    value: str,
     plan: Plan,
     pairs: list[Pair],
     resamples: int,
 ) -> Measured:
-    columns = {label: table[metric] for label, table in pooled.items()}
-    return compare.compare_values(columns, plan.seeds, pairs, {"mean": name}, resamples)
+    columns = {label: table[value] for label, table in pooled.items()}
+    return compare.compare_values(columns, plan.seeds, pairs, {"mean": value}, resamples)
 
 
 def _by_job(own: pd.DataFrame, first: pd.DataFrame) -> dict[str, dict[str, float]]:
