@@ -46,6 +46,7 @@ MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and 
 SILENCE_S = 60.0
 SILENCE_FACTOR = 20
 PACKET_S = 30e-6
+TASK_START_S = 1.0  # a process is forked in a tenth of that, and a busy machine is slower
 STACK_START_S = 120.0  # importing torch takes 10 s of an idle machine, and shows nothing
 SAMPLE = 0.01
 
@@ -196,4 +197,6 @@ def silence_s(experiment: Experiment, setting: Setting) -> float:
     frame_byte = 15_000 if setting.wiring.offload else 1_500
     packets = experiment.topology.hosts * line_byte / frame_byte * SAMPLE
     stacks = STACK_START_S * any(job.backend != "native" for job in experiment.training)
-    return SILENCE_S + stacks + SILENCE_FACTOR * packets * PACKET_S
+    rings = sum(len(job.host_names) for job in experiment.training if not job.has_servers)
+    starts = TASK_START_S * (rings + 2 * experiment.topology.hosts)
+    return SILENCE_S + starts + stacks + SILENCE_FACTOR * packets * PACKET_S
