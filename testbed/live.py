@@ -28,7 +28,7 @@ from testbed.spec import TrainingJob
 from testbed.spechosts import DOCKER
 from testbed.stacks import STACKS, preload
 from workloads.board import Board
-from workloads.ports import FIRST_FLOW_PORT, job_port
+from workloads.jobports import FIRST_FLOW_PORT, job_port
 from workloads.schedule import Schedule, schedule_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from policies import ServerPort
 from policies.base import tos_of
 from testbed.engine import Run
 from testbed.spec import Experiment, TrainingJob
-from workloads.ports import job_port
+from workloads.jobports import job_port
 
 TARGET = "workloads.ps_tasks:main"
 MODULE = "workloads.ps_tasks"

@@ -27,8 +27,8 @@ from testbed.specparts import (
 )
 from testbed.units import shown
 from workloads import profiles
+from workloads.jobports import MOST_JOBS
 from workloads.parameter_server import NUMBER_BYTE
-from workloads.ports import MOST_JOBS
 
 RING, PARAMETER_SERVER = "ring", "parameter-server"
 MOST_STEPS = 2**31 - 1

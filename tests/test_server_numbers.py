@@ -30,7 +30,6 @@ class Here:
 
         self.loop = Loop(Clock(time.monotonic_ns()))
         self.journal = Journal(folder / "journal.jsonl")
-        self.late_ns: list[int] = []
 
     def fail(self, job: Job, why: str) -> None:
         raise TaskError(why)

@@ -1,6 +1,6 @@
-"""One parameter server and one worker of a job, live: state machines with wires and timers.
+"""One parameter server and one worker of a job, live: their bytes travel over TCP.
 
-What they decide is in `parameter_server.py`; `ps_tasks.py` puts all of a host into one process.
+What they do is in `ps_member.py`; `ps_tasks.py` puts all of a host into one process.
 """
 
 import socket
@@ -13,9 +13,9 @@ from workloads.arithmetic import Counting
 from workloads.journal import Journal
 from workloads.line import Line, NumberLine, Numbers
 from workloads.loop import READ, WRITE, Loop
-from workloads.parameter_server import Pupil, Push, Server, Stretch, shards
+from workloads.parameter_server import Push, shards
 from workloads.profiles import Layer
-from workloads.training import Compute
+from workloads.ps_member import ServerMember, WorkerMember
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,6 @@ class Host(Protocol):
 
     loop: Loop
     journal: Journal
-    late_ns: list[int]
 
     def fail(self, job: Job, why: str) -> None:
         """A job is broken: it ends, alone or with the run."""
@@ -110,15 +109,14 @@ class Wire:
             self._host.fail(self._job, f"lost {self._other}: {error}")
 
 
-class LiveServer:
+class LiveServer(ServerMember):
     """One server of one job: a shard of the model, and a wire to every worker."""
 
     def __init__(self, host: Host, job: Job, shard: int, socks: list[socket.socket]) -> None:
-        self.job = job
-        self._host = host
-        self._shard = shard
         self._shard_byte = job.shards[shard][1]
-        self._server = Server(len(socks), self._shard_byte, job.staleness)
+        super().__init__(job.name, shard, len(socks), self._shard_byte, job.staleness, host.journal)
+        self.job = job
+        self._clock = host.loop.clock
         self._wires = [
             Wire(host, job, f"worker {rank} ({job.workers[rank]})", sock, partial(self._take, rank))
             for rank, sock in enumerate(socks)
@@ -127,7 +125,7 @@ class LiveServer:
         self._model = self._arithmetic.first_model() if self._arithmetic else None
         self._asked = [False] * len(socks)  # its first message is a request, the others gradients
         for rank, wire in enumerate(self._wires):
-            wire.line.expect(self._server.due_byte(rank))
+            wire.line.expect(self.due_byte(rank))
 
     def remaining_byte(self) -> int:
         """What the workers have not got yet of what they are being sent."""
@@ -143,11 +141,8 @@ class LiveServer:
             if self._model is not None and self._asked[rank]:
                 self._update(line)
             self._asked[rank] = True
-            released = self._server.arrived(rank, self._host.loop.clock.now_ns())
-            line.expect(self._server.due_byte(rank))
-            for worker in released:
-                self._send_model(self._wires[worker])
-            self._write_passages()
+            self.arrived(rank, self._clock.now_ns())
+            line.expect(self.due_byte(rank))
 
     def _update(self, line: Line) -> None:
         assert self._arithmetic is not None
@@ -156,35 +151,30 @@ class LiveServer:
         gradient = line.numbers[: self._model.size]
         self._model = self._arithmetic.updated(self._model, gradient)
 
-    def _send_model(self, wire: Wire) -> None:
+    def send_model(self, worker: int) -> None:
+        wire = self._wires[worker]
         if self._model is None:
             wire.send(self._shard_byte)
         else:
             wire.send_bytes(padded(self._model, self._shard_byte))
 
-    def _write_passages(self) -> None:
-        for passage in self._server.passages:
-            self._host.journal.write(
-                "barriers",
-                self.job.name,
-                self._shard,
-                passage.iteration,
-                passage.worker,
-                passage.enter_ns,
-                passage.leave_ns,
-            )
-        self._server.passages.clear()
 
-
-class LiveWorker:
+class LiveWorker(WorkerMember):
     """One worker of one job: its compute, and a wire to every server."""
 
     def __init__(self, host: Host, job: Job, rank: int, socks: list[socket.socket]) -> None:
+        super().__init__(
+            job.name,
+            rank,
+            [Layer(*layer) for layer in job.layers],
+            len(socks),
+            fusion_byte=job.fusion_byte,
+            steps=job.steps,
+            priority=job.priority,
+            journal=host.journal,
+        )
         self.job = job
         self._host = host
-        self._rank = rank
-        layers = [Layer(*layer) for layer in job.layers]
-        self._pupil = Pupil(layers, len(socks), job.fusion_byte, job.steps)
         self._wires = [
             Wire(
                 host,
@@ -195,23 +185,26 @@ class LiveWorker:
             )
             for shard, sock in enumerate(socks)
         ]
-        self._pushed: list[tuple[Compute, Stretch]] = []  # of this iteration
         self._lessons = [Lesson(job, shard) for shard in range(len(socks))] if job.check else []
         for shard, wire in enumerate(self._wires):
             wire.line.expect(job.shards[shard][1])
 
-    @property
-    def done(self) -> bool:
-        """All its steps are made."""
-        return self._pupil.done
+    def now_ns(self) -> int:
+        return self._host.loop.clock.now_ns()
 
-    def begin(self) -> None:
-        for push in self._pupil.start():
-            self._wires[push.server].send(push.bytes)
+    def at(self, time_ns: int, callback: Callable[[], None]) -> None:
+        self._host.loop.at(time_ns, callback)
 
     def close(self) -> None:
         for wire in self._wires:
             wire.close()
+
+    def push(self, push: Push) -> None:
+        wire = self._wires[push.server]
+        if self._lessons and self._lessons[push.server].taught:
+            wire.send_bytes(self._lessons[push.server].next_bytes(push.bytes))
+        else:
+            wire.send(push.bytes)
 
     def _take(self, shard: int) -> None:
         wire = self._wires[shard]
@@ -219,65 +212,7 @@ class LiveWorker:
             if isinstance(wire.line, NumberLine):
                 self._lessons[shard].learn(self._rank, wire.line.numbers)
             wire.line.expect(self.job.shards[shard][1])
-            waited = self._pupil.running is None
-            self._pupil.model_arrived(shard, self._host.loop.clock.now_ns())
-            if self._pupil.finished:
-                self._write_iteration()
-            if waited:
-                self._await_compute()
-
-    def _await_compute(self) -> None:
-        running = self._pupil.running
-        if running is not None:
-            self._host.loop.at(running.end_ns, partial(self._compute_done, running))
-
-    def _compute_done(self, compute: Compute) -> None:
-        host, stretch = self._host, self._pupil.stretch
-        late_ns = host.loop.clock.now_ns() - compute.end_ns
-        host.late_ns.append(late_ns)
-        host.journal.write(
-            "computes",
-            self.job.name,
-            self._rank,
-            compute.iteration,
-            compute.phase,
-            compute.layer,
-            compute.start_ns,
-            compute.end_ns,
-            late_ns,
-        )
-        if stretch.pushes:
-            self._pushed.append((compute, stretch))
-        pushes = self._pupil.compute_done()
-        self._await_compute()
-        for push in pushes:
-            self._push(push)
-
-    def _push(self, push: Push) -> None:
-        wire = self._wires[push.server]
-        if self._lessons:
-            wire.send_bytes(self._lessons[push.server].next_bytes(push.bytes))
-        else:
-            wire.send(push.bytes)
-
-    def _write_iteration(self) -> None:
-        """An iteration is over: the model of the next one is here."""
-        [row] = self._pupil.finished
-        self._pupil.finished.clear()
-        journal, name, rank = self._host.journal, self.job.name, self._rank
-        journal.write(
-            "iterations", name, rank, row.iteration, row.start_ns, row.end_ns, row.compute_ns,
-            row.wait_ns,
-        )  # fmt: skip
-        needed_ns = row.start_ns + row.compute_ns
-        for number, (compute, stretch) in enumerate(self._pushed):
-            journal.write(
-                "transfers", name, rank, row.iteration,
-                row.iteration * len(self._pushed) + number, stretch.first_layer, stretch.layers,
-                stretch.bytes, self.job.priority, compute.end_ns, compute.end_ns, row.end_ns,
-                needed_ns,
-            )  # fmt: skip
-        self._pushed.clear()
+            self.model_arrived(shard)
 
 
 class Lesson:
@@ -288,6 +223,11 @@ class Lesson:
         self._shard_byte = job.shards[shard][1]
         self._step = 0
         self._gradient = memoryview(b"")
+
+    @property
+    def taught(self) -> bool:
+        """Whether a model has come: what is sent before that is a request, not a gradient."""
+        return self._step > 0
 
     def learn(self, rank: int, model: Numbers) -> None:
         model = model[: self._shard_byte // 4]

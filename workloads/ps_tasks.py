@@ -1,8 +1,8 @@
 """All parameter servers and workers of one host: one process, one event loop, however many jobs.
 
 Compute is a timer from the profile; models and gradients travel for real, over one TCP connection
-for each worker and server. What a server and a worker do is decided in `parameter_server.py`;
-`ps_live.py` does it. Gradients are not kept: a task is a few kilobytes.
+for each worker and server. What a server and a worker do is in `ps_member.py`; here it is done
+for all of them. Gradients are not kept: a task is a few kilobytes.
 """
 
 import resource
@@ -118,7 +118,6 @@ class Tasks:
         self._settings = settings
         self.loop = loop
         self.journal = journal
-        self.late_ns: list[int] = []
         self._failed: set[str] = set()
         jobs = connections.jobs
         self._servers = [
@@ -130,6 +129,10 @@ class Tasks:
             for at, rank, _ in settings.workers
         ]
         self._board = Board.open(Path(settings.board)) if settings.board else None
+
+    @property
+    def late_ns(self) -> list[int]:
+        return [late_ns for worker in self._workers for late_ns in worker.late_ns]
 
     def run(self, control: Control) -> None:
         loop = self.loop

@@ -3,8 +3,8 @@
 FIRST_FLOW_PORT = 6000  # one for each ToS
 FIRST_JOB_PORT = 7000
 PORTS_A_JOB = 2  # ring and coordinator; a parameter server listens on the first
-FIRST_EPHEMERAL_PORT = 32768  # Linux gives these to whoever connects
-MOST_JOBS = (FIRST_EPHEMERAL_PORT - FIRST_JOB_PORT) // PORTS_A_JOB
+FIRST_SOURCE_PORT = 20000  # from here on, ports are those of who connects
+MOST_JOBS = (FIRST_SOURCE_PORT - FIRST_JOB_PORT) // PORTS_A_JOB
 
 
 def job_port(index: int) -> int:
