@@ -32,8 +32,8 @@ def measure(effort: Effort) -> list[Ratio]:
             tuple(SEEDS * sum(by_cell.values()) / GRID_S for by_cell in spent),
             1.0,
             "at most",
-            f"{', '.join(f'{sum(s.values()):.1f}' for s in spent)} CPU-s for 32 runs of 12 s, "
-            f"seed by seed, sealed; the heaviest cell's two runs {heaviest:.1f}",
+            f"{', '.join(f'{sum(s.values()):.1f}' for s in spent)} CPU-s for the 32 runs of a "
+            f"seed, 12 s each, sealed; the heaviest cell's two runs {heaviest:.1f}",
         )
     ]
 

@@ -1,18 +1,17 @@
 """Compiles the simulator before the first run needs it, and says so: it takes a while, once."""
 
 from collections.abc import Callable
-from pathlib import Path
 
-import numba
 import numpy as np
 
 from policies import available
+from testbed.fluid import FOLDER
 from testbed.fluid.simulation import Simulation, Way
 from topologies import Cable, tor
 from workloads.schedule import Schedule
 
 # What numba kept is in this folder, named after the sources; the mark says that it is complete.
-MARK = Path(numba.config.CACHE_DIR) / "complete"
+MARK = FOLDER / "complete"
 
 
 def compile_once(say: Callable[[str], None]) -> None:

@@ -49,7 +49,7 @@ ALMOST_NOTHING = 0.01  # of a byte: what rounding leaves, at times of many secon
 @njit(cache=True)
 def advance(state: State, until: float) -> int:
     """Let time pass until `until`, or until somebody has to be told something."""
-    c, w, s, f, q, x = state
+    c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     flows = len(f)
     events = 0
     since = x.clock[0]
@@ -91,7 +91,7 @@ def advance(state: State, until: float) -> int:
 
 @njit(cache=True)
 def happen(state: State, one: int) -> None:
-    c, w, s, f, q, x = state
+    c, w, q, x = state.c, state.w, state.q, state.x
     if one >= len(c):
         arrive(state, one - len(c))
         return
@@ -133,7 +133,7 @@ def happen(state: State, one: int) -> None:
 @njit(cache=True)
 def start_flow(state: State, at: int) -> None:
     """Takes a place; the handshake costs a round trip, with what waits on both ways."""
-    c, w, s, f, q, x = state
+    c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     x.counts[N_FREE] -= 1
     one = x.free[x.counts[N_FREE]]
     hops = f.hops[at]
@@ -160,7 +160,7 @@ def start_flow(state: State, at: int) -> None:
 @njit(cache=True)
 def end_flow(state: State, one: int) -> None:
     """The last byte has left; it is there after the rest of its way."""
-    c, w, s, f, q, x = state
+    c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     early = min(f.bytes[c.flow[one]], tcp.FREE_BYTE) / line_rate(state, one)
     f.end[c.flow[one]] = x.clock[0] + last_leg(state, one) - early
     leave(c, w, x, one)
@@ -191,7 +191,7 @@ def last_leg(state: State, one: int) -> float:
 @njit(cache=True)
 def begin_round(state: State, one: int) -> None:
     """A window's worth may be sent in the coming round trip; the rest of the flow if it fits."""
-    c, w, s, f, q, x = state
+    c, w, x = state.c, state.w, state.x
     rtt = 2.0 * c.delay[one] + wait_ahead(c, w, x, one) + wait_back(c, w, x, one)
     c.least_rtt[one] = min(c.least_rtt[one], rtt)
     if c.left[one] <= c.window[one]:
@@ -206,7 +206,7 @@ def begin_round(state: State, one: int) -> None:
 @njit(cache=True)
 def end_round(state: State, one: int) -> None:
     """All of a window is acknowledged: slow start doubles it, unless HyStart has seen enough."""
-    c, w, s, f, q, x = state
+    c, w, x = state.c, state.w, state.x
     window, rate = c.window[one], c.rate[one]
     line = line_rate(state, one)
     rtt = window / c.cap[one]
@@ -245,7 +245,7 @@ def line_rate(state: State, one: int) -> float:
 @njit(cache=True)
 def post(state: State, stream: int, size: float) -> bool:
     """Hand a message to a stream. False if too many are waiting."""
-    c, w, s, f, q, x = state
+    c, s = state.c, state.s
     if s.waiting[stream] + s.arriving[stream] >= MESSAGES:
         return False
     s.sizes[stream, (s.head[stream] + s.waiting[stream]) % MESSAGES] = size
@@ -262,7 +262,7 @@ def post(state: State, stream: int, size: float) -> bool:
 @njit(cache=True)
 def next_message(state: State, stream: int, idle: bool) -> None:
     """Send the message at the head of the line; the connection keeps its window."""
-    c, w, s, f, q, x = state
+    c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
     now = x.clock[0]
     c.left[stream] = s.sizes[stream, s.head[stream]]
     c.touched[stream] = now
@@ -293,7 +293,7 @@ def next_message(state: State, stream: int, idle: bool) -> None:
 
 @njit(cache=True)
 def message_sent(state: State, stream: int) -> None:
-    c, w, s, f, q, x = state
+    c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
     now = x.clock[0]
     # A message that fitted into the window grows it no further: it was not what held TCP back.
     arrival = now + last_leg(state, stream)
@@ -408,7 +408,7 @@ def shift(c: Table, stream: int, by: int) -> None:
 
 @njit(cache=True)
 def arrive(state: State, stream: int) -> None:
-    c, w, s, f, q, x = state
+    c, s, q, x = state.c, state.s, state.q, state.x
     s.arrival_head[stream] = (s.arrival_head[stream] + 1) % MESSAGES
     s.arriving[stream] -= 1
     coming = s.arrivals[stream, s.arrival_head[stream]] if s.arriving[stream] else np.inf

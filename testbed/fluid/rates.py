@@ -19,6 +19,7 @@ from testbed.fluid.state import (
     ISOLATES,
     N_DIRTY,
     N_SPLIT,
+    SLOW_START,
     STAMP,
     Scratch,
     Table,
@@ -144,8 +145,12 @@ def wait_at(
     other = w.first[link]
     while other >= 0:
         hop = hop_of(c, other, link)
-        if other != one and c.level[other, hop] <= level and c.bottleneck[other] == hop:
-            ahead += backlog(c, other, hop, now)
+        if other != one and c.level[other, hop] <= level:
+            if c.bottleneck[other] == hop:
+                ahead += backlog(c, other, hop, now)
+            elif c.phase[other] == SLOW_START and hop == 0:
+                # Its window comes as a burst: some of the time there is half of one to wait for.
+                ahead += 0.5 * c.window[other] * c.rate[other] / w.capacity[link]
         other = c.after[other, hop]
     return min(ahead, w.limit[link]) / w.capacity[link]
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from policies.base import LinkPolicy
 from testbed.errors import RunFailed
 from testbed.fluid import core, state, tcp
+from testbed.fluid.heap import schedule
 from topologies import Topology
 from topologies.routes import TCP, Routes, addresses, five_tuple_key
 from workloads.schedule import Schedule
@@ -222,5 +223,5 @@ class Simulation:
         for one in range(room + streams):
             if old.q["place"][one] >= 0:
                 place = one if one < room else one - room + larger
-                core.schedule(q, x, place, float(old.q["time"][one]))
+                schedule(q, x, place, float(old.q["time"][one]))
         self._free(room, larger)

@@ -58,8 +58,9 @@ N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, N_SPLIT, ISOLATES, HAS_FLOORS
 
 def table(count: int, **columns: Any) -> Table:
     made = np.zeros(count, dtype=np.dtype([(name, *kind) for name, kind in columns.items()]))
+    plain = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
     # Without the compiler (NUMBA_DISABLE_JIT=1, for a debugger), columns are attributes this way.
-    return made.view(np.recarray) if numba.config.DISABLE_JIT else made
+    return made.view(np.recarray) if plain else made
 
 
 def connections(count: int) -> Table:
