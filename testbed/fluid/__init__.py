@@ -1,8 +1,8 @@
 """The fluid engine. Its inner loops are compiled by numba, once, and kept in Giveway's cache.
 
 numba looks only at a function's own file when it decides whether what it kept is still good; these
-files call each other. So the cache's folder is named after all that are compiled, and after where they are:
-what was compiled elsewhere, numba would not take.
+files call each other. So the cache's folder is named after all that are compiled, and after where
+they are: what was compiled elsewhere, numba would not take.
 """
 
 import hashlib
