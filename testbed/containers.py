@@ -27,7 +27,7 @@ from testbed.docker import CONTROLLER_LABEL, RUN_LABEL
 from testbed.errors import RunFailed
 from testbed.folder import RunFolder
 from testbed.image import NAME
-from testbed.processes import Room
+from testbed.room import Room
 from testbed.spechosts import ContainerSpec
 
 USER = 10001  # as in docker/worker.Dockerfile

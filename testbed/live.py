@@ -19,7 +19,8 @@ from testbed.errors import RunFailed
 from testbed.folder import RunFolder
 from testbed.marking import mark
 from testbed.network import Network
-from testbed.processes import Nursery, Room, Task
+from testbed.processes import Nursery, Task
+from testbed.room import Room
 from testbed.rtnetlink import device_indexes
 from testbed.spec import TrainingJob
 from testbed.spechosts import DOCKER
