@@ -24,7 +24,7 @@ from testbed.room import Room
 from testbed.rtnetlink import device_indexes
 from testbed.spec import TrainingJob
 from testbed.spechosts import DOCKER
-from testbed.stacks import STACKS, preload
+from testbed.stacks import STACKS, image_of, preload
 from workloads.schedule import Schedule, schedule_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def perform(
             run.run_id,
             folder.logs / "nursery.log",
             outrank=setting.wiring.timer_slack_ns > 0,
-            preload=preload(run.experiment),
+            preload=() if containers else preload(run.experiment),  # workers live elsewhere
         ) as nursery,
     ):
         on_time(0)  # a sign of life: large libraries have been loaded
@@ -83,7 +83,15 @@ def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Contai
         return nullcontext()
     from testbed.containers import Containers
 
-    return Containers(run.experiment.host_names, run.experiment.container, run.run_id, folder)
+    experiment = run.experiment
+    return Containers(
+        experiment.host_names,
+        experiment.container,
+        run.run_id,
+        folder,
+        image_of(experiment),
+        preload(experiment),
+    )
 
 
 def described(run: Run, network: Network) -> dict[str, Any]:
