@@ -33,9 +33,9 @@ image-horovod: ## build the image of Docker hosts with torch and Horovod
 test: ## run all tests (installs Chromium for the report's browser test)
 	@GIVEWAY_BROWSER=yes scripts/setup.sh
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
-	@$(SUDO) .venv/bin/pytest
+	@$(SUDO) env GIVEWAY_SLOW=$(GIVEWAY_SLOW) .venv/bin/pytest
 
-test-all: ## set up every part (kernel, Horovod, Docker image) and run all tests
+test-all: ## set up every part (kernel, Horovod, Docker images) and run all tests
 	@scripts/test-all.sh
 
 lint: setup ## formatter, linter, types
