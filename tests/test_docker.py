@@ -271,6 +271,17 @@ def test_a_container_without_enough_memory_is_named(experiment: Path, tmp_path: 
     assert "ran out of memory (container.memory is 64 MB)" in done.stderr
 
 
+@pytest.mark.docker_horovod
+def test_a_container_too_small_for_torch_is_named(experiment: Path, tmp_path: Path) -> None:
+    settings = ["container={memory: 64 MB}", "training.0.backend=horovod"]
+    done = giveway(
+        *("run", experiment, "--out", tmp_path / "out", "--policy", "fifo"),
+        *(word for setting in settings for word in ("--set", setting)),
+    )
+    assert done.returncode == 4
+    assert "ran out of memory (container.memory is 64 MB)" in done.stderr
+
+
 def test_clean_removes_only_containers_of_dead_runs() -> None:
     mine = f"{os.getpid()}:{Path('/proc/self/stat').read_text().rpartition(')')[2].split()[19]}"
     labels = {
