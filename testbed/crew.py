@@ -4,8 +4,10 @@ Nobody sleeps and hopes: each phase ends when every task has said so, and a task
 falls silent for longer than HANG_LIMIT_S, ends the run with its name and its last words.
 """
 
+import signal
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from testbed.errors import RunFailed
@@ -18,6 +20,7 @@ class Crew:
     def __init__(self, nursery: Nursery, tasks: Iterable[Task]) -> None:
         self._nursery = nursery
         self.tasks = list(tasks)
+        self._kills_before = kills_for_memory()
 
     def tell(self, **message: Any) -> None:
         for task in self.tasks:
@@ -73,7 +76,15 @@ class Crew:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         task.listen()  # it may have said why, and its log may be on a full disk
         why = f": {task.said['error']['message']}" if "error" in task.said else ""
+        if code == -signal.SIGKILL and kills_for_memory() > self._kills_before:
+            why = ": memory ran out; use fewer workers, or train a smaller model"
         raise RunFailed(f"{task.name} {how}{why}; its log: {last_words(task)}")
+
+
+def kills_for_memory() -> int:
+    """How many processes the kernel has killed because memory had run out."""
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
 def last_words(task: Task) -> str:
