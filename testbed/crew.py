@@ -76,15 +76,23 @@ class Crew:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         task.listen()  # it may have said why, and its log may be on a full disk
         why = f": {task.said['error']['message']}" if "error" in task.said else ""
-        if code == -signal.SIGKILL and kills_for_memory() > self._kills_before:
-            why = ": memory ran out; use fewer workers, or train a smaller model"
+        if code == -signal.SIGKILL:
+            why = memory_ran_out(self._kills_before, kills_for_memory())
         raise RunFailed(f"{task.name} {how}{why}; its log: {last_words(task)}")
 
 
-def kills_for_memory() -> int:
-    """How many processes the kernel has killed because memory had run out."""
+def kills_for_memory() -> int | None:
+    """How many processes the kernel has killed because memory had run out, if it counts them."""
     lines = Path("/proc/vmstat").read_text().splitlines()
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+
+
+def memory_ran_out(kills_before: int | None, kills: int | None) -> str:
+    """What to say of a task that was killed; nothing if it was not for its memory."""
+    if kills is not None and kills == kills_before:
+        return ""
+    sure = "" if kills is not None else "perhaps "
+    return f": {sure}memory ran out; use fewer workers, or train a smaller model"
 
 
 def last_words(task: Task) -> str:
