@@ -51,7 +51,7 @@ def giveway(
     *arguments: str | Path, limit_s: float = 100, wait: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """The command as a user runs it; a realtime run waits for its turn."""
-    waiting = ["--wait"] if wait and "realtime" in arguments else []
+    waiting = ["--wait"] if wait and arguments[0] == "run" else []
     return subprocess.run(
         [sys.executable, "-m", "testbed", *map(str, arguments), *waiting],
         cwd=REPOSITORY,
