@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from analysis import backends, compare, look, plots, tables, timeline, words
+from analysis import backends, compare, look, overlay, plots, tables, timeline, words
 from analysis.folder import VERDICTS, Results, load
 from analysis.stats import FEWEST_UNITS
 from analysis.summary import Summary, summarise
@@ -66,6 +66,7 @@ def render(results: Results, summary: Summary) -> str:
             {policy.label: policy.title for policy in plan.policies},
             flows=bool(plan.mixes),
         ),
+        overlays=overlay.sent_by_stack(results),
         **_pictures(results, summary, looks),
     )
 

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from analysis import backends, folder
+from analysis import backends, folder, overlay
 from tests import run_folders
 from tests.run_folders import Folder
 
 
 def test_jobs_of_one_backend_are_not_set_side_by_side(tmp_path: Path) -> None:
-    assert backends.side_by_side(folder.load(run_folders.write(tmp_path / "out", Folder()))) == []
+    results = folder.load(run_folders.write(tmp_path / "out", Folder()))
+    assert backends.side_by_side(results) == []
+    assert overlay.sent_by_stack(results) == []
 
 
 def test_each_backend_is_compared_with_the_first(tmp_path: Path) -> None:
@@ -19,6 +21,9 @@ def test_each_backend_is_compared_with_the_first(tmp_path: Path) -> None:
     plan = json.loads((out / "plan.json").read_text())
     plan["jobs"][1]["backend"] = "torch"
     (out / "plan.json").write_text(json.dumps(plan))
+    [panel, *_] = overlay.sent_by_stack(folder.load(out))
+    assert "native" in panel.svg
+    assert "torch" in panel.svg
     rows = backends.side_by_side(folder.load(out))
     assert [(row["job"], row["backend"]) for row in rows[:2]] == [("a", "native"), ("b", "torch")]
     assert rows[0]["iteration_mean_ns_change"] == 0
