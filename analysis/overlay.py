@@ -54,11 +54,16 @@ def sent_since_start(
     ours = links[links["link"].str.partition("->")[0].isin(job.hosts)]
     if whole.empty or ours.empty:
         return None
-    counted = ours.groupby("time_ns")["bytes"].sum() / len(job.hosts)
     begin_ns = int(whole["start_ns"].min())
     ends_ns = whole.groupby("iteration")["end_ns"].max().sort_values()
     end_ns = int(ends_ns.iloc[min(ITERATIONS, len(ends_ns)) - 1])
-    between = counted.index[(counted.index > begin_ns) & (counted.index < end_ns)]
+    # Every port is read at an instant of its own.
+    ports = [port.groupby("time_ns")["bytes"].sum() for _, port in ours.groupby("link")]
+    read_ns = ports[0].index
+    between = read_ns[(read_ns > begin_ns) & (read_ns < end_ns)]
     times_ns = np.array([begin_ns, *between, end_ns], dtype=float)
-    sent_byte = np.interp(times_ns, counted.index.to_numpy(float), counted.to_numpy(float))
+    sent_byte = np.mean(
+        [np.interp(times_ns, port.index.to_numpy(float), port.to_numpy(float)) for port in ports],
+        axis=0,
+    )
     return times_ns - begin_ns, sent_byte - sent_byte[0]

@@ -21,6 +21,15 @@ def test_each_backend_is_compared_with_the_first(tmp_path: Path) -> None:
     plan = json.loads((out / "plan.json").read_text())
     plan["jobs"][1]["backend"] = "torch"
     (out / "plan.json").write_text(json.dumps(plan))
+    results = folder.load(out)
+    sent = {}
+    for job in results.plan.jobs:
+        line = overlay.sent_since_start(
+            results.of(results.plan.first.label)[0], job, results.plan.window_ns
+        )
+        assert line is not None
+        assert (line[0][0], line[1][0]) == (0, 0)
+        sent[job.name] = line[1][-1] / overlay.ITERATIONS
     [panel, *_] = overlay.sent_by_stack(folder.load(out))
     assert "native" in panel.svg
     assert "torch" in panel.svg
@@ -29,7 +38,9 @@ def test_each_backend_is_compared_with_the_first(tmp_path: Path) -> None:
     assert rows[0]["iteration_mean_ns_change"] == 0
     expected = rows[1]["iteration_mean_ns"] / rows[0]["iteration_mean_ns"] - 1
     assert rows[1]["iteration_mean_ns_change"] == pytest.approx(expected)
-    assert rows[1]["sent_byte_per_iteration"] > 0
+    for row in rows[:2]:
+        assert row["sent_byte_per_iteration"] > 0
+        assert sent[row["job"]] == pytest.approx(row["sent_byte_per_iteration"], rel=0.25)
     [said, *_] = backends.sentences(rows, {row["policy"]: "P" for row in rows}, flows=True)
     assert "torch" in said
     assert "against native" in said
