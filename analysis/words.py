@@ -58,6 +58,11 @@ def percent_interval(interval: Interval, *, signed: bool = True) -> str:
     return f"{low} to {high}{SPACE}%"
 
 
+def short_interval(interval: Interval) -> str:
+    """An interval of shares for narrow places: −74 to −60, in per cent."""
+    return percent_interval(interval).removesuffix(f"{SPACE}%")
+
+
 def verdict(entry: dict[str, Any] | None) -> str:
     """better, worse or unclear: does the interval of this change leave 0 out?
 
