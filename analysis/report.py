@@ -55,7 +55,7 @@ def render(results: Results, summary: Summary) -> str:
         plan=plan,
         looks=looks,
         rows=tables.comparison_table(summary),
-        tenants=tables.tenants_table(summary) if many else None,
+        tenants=tables.tenants_table(summary, short=False) if many else None,
         tenants_said=tables.tenants_said(summary) if many else "",
         tenants_picture=tenant_plots.matrix(summary) if many else [],
         fidelity=_worst(results),

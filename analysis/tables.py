@@ -61,10 +61,16 @@ class Matrix:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def tenants_table(summary: Mapping[str, Any]) -> Matrix:
-    """Policies against tenants; the fewer of them are the columns, so that it stays narrow."""
+def tenants_table(summary: Mapping[str, Any], *, short: bool) -> Matrix:
+    """Policies against tenants; the fewer of them are the columns, so that it stays narrow.
+
+    Short names of policies are their labels in the experiment file.
+    """
     found, policies = summary["tenants"], summary["policies"]
-    titles = {label: entry["title"] + _warning(entry) for label, entry in policies.items()}
+    titles = {
+        label: (label if short else entry["title"]) + _warning(entry)
+        for label, entry in policies.items()
+    }
     if len(found) > len(policies):
         rows = [(t["title"], tuple(_tenant_cell(t, label) for label in policies)) for t in found]
         return Matrix(tuple(titles.values()), tuple(rows))
@@ -99,18 +105,19 @@ def for_terminal(summary: Mapping[str, Any]) -> Table:
 
 
 def tenants_for_terminal(summary: Mapping[str, Any]) -> Table:
-    found = tenants_table(summary)
+    found = tenants_table(summary, short=True)
     shown = Table(
         title=f"{escape(summary['name'])}: who gains, who pays{_simulated(summary)}",
         caption=tenants_said(summary) + " Everything else is in the report.",
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        show_edge=False,
+        padding=0,
     )
     shown.add_column("")
     for title in found.columns:
-        shown.add_column(escape(title), justify="right")
+        shown.add_column(escape(words.two_lines(title)), justify="right")
     for title, cells in found.rows:
         shown.add_row(escape(title), *(_terminal_tenant(cell) for cell in cells))
     return shown

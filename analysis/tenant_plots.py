@@ -26,7 +26,7 @@ MOST_COLUMNS = 6  # more do not fit beside each other on a phone
 @styled
 def matrix(summary: Mapping[str, Any]) -> list[Picture]:
     """The picture for the report; none where it would be too wide to read."""
-    found = tables.tenants_table(summary)
+    found = tables.tenants_table(summary, short=True)
     if len(found.columns) > MOST_COLUMNS:
         return []
     figure = Figure(figsize=(look.WIDTH_INCH, 0.75 + 0.3 * len(found.rows)))
@@ -42,8 +42,9 @@ def matrix(summary: Mapping[str, Any]) -> list[Picture]:
 @styled
 def write_png(summary: Mapping[str, Any], path: Path) -> Path:
     """The wide form as a file of its own, on white, so that it reads on a page of any colour."""
-    found = tables.tenants_table(summary)
+    found = tables.tenants_table(summary, short=True)
     figure = Figure(figsize=(WIDE_INCH, 1.15 + 0.46 * len(found.rows)), facecolor="white")
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.06)
     _draw(figure, found, wide=True)
     seeds = len(summary["seeds"])
     figure.suptitle(
@@ -104,7 +105,7 @@ def _draw(figure: Figure, found: Matrix, *, wide: bool) -> None:
                 )  # fmt: skip
     axes.set_xlim(-0.5, len(found.columns) - 0.5)
     axes.set_ylim(len(found.rows) - 0.5, -0.5)
-    axes.set_xticks(range(len(found.columns)), [_two_lines(title) for title in found.columns])
+    axes.set_xticks(range(len(found.columns)), [words.two_lines(title) for title in found.columns])
     axes.set_yticks(range(len(found.rows)), [title for title, _ in found.rows])
     axes.tick_params(length=0, labelsize=size, labelcolor=colour("ink"), top=True, bottom=False)
     axes.tick_params(labeltop=True, labelbottom=False)
@@ -129,8 +130,3 @@ def _said(cell: Cell) -> str:
         return cell.value
     unclear = tables.CLARITY.get(cell.verdict)
     return f"{cell.change} ({unclear})" if unclear else cell.change
-
-
-def _two_lines(title: str) -> str:
-    """"Small flows" and "ring (4 jobs)" are cut at their first blank."""
-    return title.replace(" ", "\n", 1)
