@@ -83,9 +83,7 @@ class TrainingJob(Spec):
     )
     check: Flag = False  # test mode: real numbers are summed, and the sums checked
     count: Annotated[int, BeforeValidator(integer(1, MOST_JOBS))] | None = None
-    family: SafeName | None = (
-        None  # jobs that reports sum up as one tenant; an entry's count is one
-    )
+    family: SafeName | None = None  # whom reports count it to; a count's jobs are one by themselves
     start_ns: Time = Field(alias="start", default=0)
     stagger_ns: Time = Field(alias="stagger", default=0)  # of a count: each starts later by this
     steps: Annotated[int, BeforeValidator(integer(1, MOST_STEPS))] | None = None

@@ -130,14 +130,14 @@ def test_who_gains_and_who_pays_is_the_first_thing_to_see(browser: Any, tmp_path
     what = FOLDERS["six policies, two families"]
     path = report.write(run_folders.write(tmp_path / "out", what))
     open_at(browser, path, 1400)
-    head, rows, verdicts, folded, above = browser.execute_script(
+    head, rows, verdicts, unfolded, above = browser.execute_script(
         "const section = document.getElementById('tenants');"
         "const table = section.querySelector('table');"
         "const texts = (found) => [...found].map(cell => cell.textContent.trim());"
         "return [texts(table.querySelectorAll('thead th')),"
         "  texts(table.querySelectorAll('tbody th')),"
         "  table.querySelectorAll('.verdict').length,"
-        "  document.querySelector('table.main').getBoundingClientRect().height,"
+        "  document.querySelector('table.main').checkVisibility(),"
         "  section.getBoundingClientRect().top];"
     )
     assert head == [
@@ -151,7 +151,7 @@ def test_who_gains_and_who_pays_is_the_first_thing_to_see(browser: Any, tmp_path
     assert rows[0] == "FIFO"
     assert len(rows) == 6
     assert verdicts == 5 * 5  # every policy but the first, for every tenant
-    assert folded == 0
+    assert not unfolded
     assert 0 < above < 900  # on the first screen
 
 
