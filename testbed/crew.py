@@ -18,6 +18,7 @@ class Crew:
     def __init__(self, nursery: Nursery, tasks: Iterable[Task]) -> None:
         self._nursery = nursery
         self.tasks = list(tasks)
+        self.lost: list[str] = []
 
     def tell(self, **message: Any) -> None:
         for task in self.tasks:
@@ -29,8 +30,13 @@ class Crew:
         tasks: Iterable[Task] | None = None,
         *,
         on_time: Callable[[int], None] = lambda time_ns: None,
+        may_die: Iterable[Task] = (),
     ) -> None:
-        """Until every task has said `event`; calls `on_time` with how far they say they are."""
+        """Until every task has said `event`; calls `on_time` with how far they say they are.
+
+        A task that may die is left behind if it does, and `lost` says how.
+        """
+        expendable = {task.name for task in may_die}
         asked = self.tasks if tasks is None else tasks
         waiting = {task.name for task in asked if event not in task.said}
         for task in self.tasks:
@@ -41,6 +47,10 @@ class Crew:
                     waiting.discard(task.name)
                 elif message["event"] == "beat":
                     on_time(message["time_ns"])
+                elif message["event"] == "exit" and task.name in expendable:
+                    self.lost.append(f"{task.name} {ending(task)}")
+                    self.tasks.remove(task)
+                    waiting.discard(task.name)
                 elif message["event"] == "exit":
                     self._died(task)
             self._check_alive(waiting, event)
@@ -69,11 +79,16 @@ class Crew:
                 )
 
     def _died(self, task: Task) -> None:
-        code = task.exit_code or 0
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        task.listen()  # it may have said why, and its log may be on a full disk
-        why = f": {task.said['error']['message']}" if "error" in task.said else ""
-        raise RunFailed(f"{task.name} {how}{why}; its log: {last_words(task)}")
+        raise RunFailed(f"{task.name} {ending(task)}; its log: {last_words(task)}")
+
+
+def ending(task: Task) -> str:
+    """How a task ended, and why if it said so."""
+    code = task.exit_code or 0
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+    task.listen()  # it may have said why, and its log may be on a full disk
+    why = f": {task.said['error']['message']}" if "error" in task.said else ""
+    return f"{how}{why}"
 
 
 def last_words(task: Task) -> str:

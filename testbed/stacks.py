@@ -6,6 +6,7 @@ Looks packages up by name and imports none of them: the controller never loads t
 from dataclasses import dataclass
 from importlib import metadata
 
+from testbed import psjobs
 from testbed.errors import CannotRun
 from testbed.spec import Experiment
 from testbed.spechosts import DOCKER
@@ -27,7 +28,10 @@ STACKS = {
 
 def preload(experiment: Experiment) -> list[str]:
     """What the nursery has to import besides what it always does."""
-    modules = {STACKS[job.backend].module for job in experiment.training}
+    modules = {
+        psjobs.MODULE if job.has_servers else STACKS[job.backend].module
+        for job in experiment.training
+    }
     return sorted(modules - {STACKS["native"].module})
 
 

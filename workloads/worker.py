@@ -42,6 +42,8 @@ class Settings:
     duration_ns: int
     journal: str
     source_port: int = 0  # of the ring; the coordinator's is the next one; 0: the kernel's choice
+    start_ns: int = 0
+    steps: int | None = None  # then it rests
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -95,6 +97,8 @@ class Worker(Member):
             barrier=settings.barrier,
             priority=settings.priority,
             journal=journal,
+            start_ns=settings.start_ns,
+            steps=settings.steps,
         )
         self._settings = settings
         self._peers = peers
@@ -109,7 +113,7 @@ class Worker(Member):
             sock.setblocking(False)
             loop.watch(sock.fileno(), READ, partial(self._hear, reader))
         heartbeat(loop, control)
-        loop.at(0, self.begin)
+        loop.at(self._settings.start_ns, self.begin)
         loop.at(self._settings.duration_ns, loop.stop)
         loop.run()
         self.write_transfers()

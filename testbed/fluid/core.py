@@ -422,6 +422,19 @@ def arrive(state: State, stream: int) -> None:
 
 
 @njit(cache=True)
+def change_first_level(state: State, stream: int, level: int) -> None:
+    """Serve a stream at another level at its first link from now on."""
+    c, w, x = state.c, state.w, state.x
+    one = c.partner[stream] if c.split[stream] else stream
+    if c.level[one, 0] == level:
+        return
+    if c.phase[one] != IDLE:
+        progress(c, w, one, x.clock[0])
+        touch(w, x, c.path[one, 0])
+    c.level[one, 0] = level
+
+
+@njit(cache=True)
 def tell(state: State, stream: int, kind: int) -> None:
     x = state.x
     x.told[x.counts[N_TOLD]] = stream

@@ -135,6 +135,16 @@ class Simulation:
         if not core.post(self.state, stream, size_byte):
             raise OverflowError(f"more than {state.MESSAGES} messages wait on one connection")
 
+    def change_first_level(self, stream: int, level: int) -> None:
+        """From now on this stream is served at another level at its first link."""
+        core.change_first_level(self.state, stream, level)
+
+    def unsent_byte(self, stream: int) -> float:
+        """What has not left its bottleneck yet of the messages handed to a stream."""
+        one = self.state.c[stream]
+        sent = one["rate"] * (self.state.x.clock[0] - one["touched"])
+        return float(one["left"] - sent + one["queued"])
+
     def message_delay_ns(self, stream: int) -> float:
         """How long a small message takes on this stream's way now."""
         return float(self.state.c["delay"][stream] + core.path_wait(self.state, stream))
