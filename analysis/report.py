@@ -13,6 +13,7 @@ from analysis import (
     backends,
     compare,
     look,
+    overlay,
     plots,
     straggler_plots,
     tables,
@@ -58,6 +59,7 @@ def render(results: Results, summary: Summary) -> str:
             flows=bool(plan.mixes),
         ),
         job_sentences=straggler_words(results, summary),
+        overlays=overlay.sent_by_stack(results),
         **_pictures(results, summary, looks),
         **straggler_plots.pictures(results, summary, looks),
     )

@@ -21,12 +21,13 @@ from testbed.errors import RunFailed
 from testbed.folder import RunFolder
 from testbed.marking import mark
 from testbed.network import Network
-from testbed.processes import Nursery, Room, Task
+from testbed.processes import Nursery, Task
 from testbed.psjobs import TARGET, host_configs, servers_by_host
+from testbed.room import Room
 from testbed.rtnetlink import device_indexes
 from testbed.spec import TrainingJob
 from testbed.spechosts import DOCKER
-from testbed.stacks import STACKS, preload
+from testbed.stacks import STACKS, image_of, preload
 from workloads.board import Board
 from workloads.jobports import FIRST_FLOW_PORT, job_port
 from workloads.ports import flow_source, worker_source
@@ -69,7 +70,7 @@ def perform(
             run.run_id,
             folder.logs / "nursery.log",
             outrank=setting.wiring.timer_slack_ns > 0,
-            preload=preload(run.experiment),
+            preload=() if containers else preload(run.experiment),  # workers live elsewhere
         ) as nursery,
     ):
         on_time(0)  # a sign of life: large libraries have been loaded
@@ -87,7 +88,15 @@ def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Contai
         return nullcontext()
     from testbed.containers import Containers
 
-    return Containers(run.experiment.host_names, run.experiment.container, run.run_id, folder)
+    experiment = run.experiment
+    return Containers(
+        experiment.host_names,
+        experiment.container,
+        run.run_id,
+        folder,
+        image_of(experiment),
+        preload(experiment),
+    )
 
 
 def described(run: Run, network: Network) -> dict[str, Any]:

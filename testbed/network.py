@@ -151,7 +151,7 @@ class Network:
             host.ip_batch.append(self._route(host))
 
     def _port(
-        self, device: str, cable: Cable, at_switch: bool, servers: tuple[ServerPort, ...]
+        self, device: str, cable: Cable, at_switch: bool, servers: tuple[ServerPort, ...] = ()
     ) -> Port:
         dilation = self.wiring.dilation
         marks = at_switch and self.wiring.tcp == "dctcp"

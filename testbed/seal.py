@@ -49,6 +49,7 @@ def sealed(
         "kernel": machine.kernel(),
         "started": now(),
         "bands": run.bands,
+        "backends": {job.name: job.backend for job in run.experiment.training},
         **more,
     }
     try:

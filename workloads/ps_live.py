@@ -69,6 +69,7 @@ class Wire:
         self._take = take
         self.line = job.line(sock)
         self.closed = False
+        self._sending = False
         self._wanted = READ
         host.loop.watch(sock.fileno(), READ, self._ready)
 
@@ -80,6 +81,12 @@ class Wire:
         assert isinstance(self.line, NumberLine)
         self.line.send_bytes(content)
         self._guarded(self._flush)
+
+    def remaining_byte(self) -> int:
+        """What the other side has not got yet; asks the kernel only while there may be some."""
+        left = self.line.outstanding_byte if self._sending and not self.closed else 0
+        self._sending = left > 0
+        return left
 
     def close(self) -> None:
         if not self.closed:
@@ -94,6 +101,7 @@ class Wire:
             self._guarded(self._take)
 
     def _flush(self) -> None:
+        self._sending = True
         self.line.pump_out()
         wanted = READ | WRITE if self.line.to_send_byte else READ
         if wanted != self._wanted:
@@ -129,7 +137,7 @@ class LiveServer(ServerMember):
 
     def remaining_byte(self) -> int:
         """What the workers have not got yet of what they are being sent."""
-        return sum(wire.line.outstanding_byte for wire in self._wires if not wire.closed)
+        return sum(wire.remaining_byte() for wire in self._wires)
 
     def close(self) -> None:
         for wire in self._wires:

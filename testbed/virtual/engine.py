@@ -57,8 +57,9 @@ SAMPLE = 0.01
 
 _cancelled = threading.Event()
 _free_cores: queue.SimpleQueue[int] = queue.SimpleQueue()
-for _number in sorted(os.sched_getaffinity(0)):
-    _free_cores.put(_number)
+_cores = sorted(os.sched_getaffinity(0))
+for _at in range(len(_cores)):  # not all begin with the first: other commands have guests too
+    _free_cores.put(_cores[(os.getpid() + _at) % len(_cores)])
 
 
 def exclusive(wait_s: float = 0) -> AbstractContextManager[None]:
