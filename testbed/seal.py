@@ -180,20 +180,20 @@ def flow_rows(run: Run, schedule: Schedule, found: Mapping[str, list[Row]]) -> l
         (mix.name, run.choice.link_policy.bands.index(run.bands[mix.name]))
         for mix in run.experiment.flows
     ]
-    rows = []
-    for at, flow in enumerate(schedule.flow.tolist()):
-        mix, priority = mixes[schedule.mix[at]]
-        rows.append(
-            [
-                flow,
-                mix,
-                hosts[schedule.src[at]],
-                hosts[schedule.dst[at]],
-                int(schedule.size_byte[at]),
-                priority,
-                int(schedule.start_ns[at]),
-                started.get(flow),
-                ended.get(flow),
-            ]
+    columns = (
+        column.tolist()
+        for column in (
+            schedule.flow,
+            schedule.mix,
+            schedule.src,
+            schedule.dst,
+            schedule.size_byte,
+            schedule.start_ns,
         )
+    )
+    rows: list[Row] = []
+    for flow, mix, src, dst, size_byte, start_ns in zip(*columns, strict=True):
+        name, priority = mixes[mix]
+        times = start_ns, started.get(flow), ended.get(flow)
+        rows.append([flow, name, hosts[src], hosts[dst], size_byte, priority, *times])
     return rows

@@ -12,13 +12,14 @@ from pathlib import Path
 import numba
 
 CACHE = Path(os.environ.get("GIVEWAY_CACHE") or Path.home() / ".cache" / "giveway")
-COMPILED = ("core", "heap", "rates", "state", "tcp")
 
 
 def _sources() -> str:
     digest = hashlib.sha256(f"{numba.__version__} {Path(__file__).parent}".encode())
-    for name in COMPILED:
-        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        source = path.read_bytes()
+        if b"\nimport numba" in source or b"\nfrom numba" in source:
+            digest.update(source)
     return digest.hexdigest()[:12]
 
 

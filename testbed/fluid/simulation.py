@@ -86,7 +86,7 @@ class Simulation:
 
     @property
     def now_ns(self) -> int:
-        return round(self.state.x.clock[0])
+        return round(self.state.x.clock.item())
 
     def at(self, time_ns: float, callback: Callable[[], None]) -> None:
         heapq.heappush(self._timers, (time_ns, next(self._counter), callback))
