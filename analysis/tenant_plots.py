@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 
 from analysis import look, tables, words
@@ -43,8 +44,11 @@ def matrix(summary: Mapping[str, Any]) -> list[Picture]:
 def write_png(summary: Mapping[str, Any], path: Path) -> Path:
     """The wide form as a file of its own, on white, so that it reads on a page of any colour."""
     found = tables.tenants_table(summary, short=True)
-    figure = Figure(figsize=(WIDE_INCH, 1.15 + 0.46 * len(found.rows)), facecolor="white")
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.06)
+    figure = Figure(
+        figsize=(WIDE_INCH, 1.15 + 0.46 * len(found.rows)),
+        facecolor="white",
+        layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06),
+    )
     _draw(figure, found, wide=True)
     seeds = len(summary["seeds"])
     figure.suptitle(

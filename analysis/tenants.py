@@ -68,7 +68,9 @@ def tenants(
     trained = [
         {
             "name": name,
-            "title": name if len(jobs[name]) == 1 else f"{name} ({len(jobs[name])} jobs)",
+            "title": name
+            if len(jobs[name]) == 1
+            else f"{name} ({len(jobs[name])}{words.SPACE}jobs)",
             "metric": JOB_METRIC,
             "jobs": jobs[name],
             "policies": _under_each(plan, measured, JOB_METRIC),

@@ -127,7 +127,7 @@ def test_many_jobs_turn_the_table_round(tmp_path: Path) -> None:
     found = tables.tenants_table(measured, short=False)
     assert found.columns == ("FIFO", "Strict priority")
     titles = [title for title, _ in found.rows]
-    assert titles[3:] == ["ring (2 jobs)", "ps (2 jobs)", "alone"]
+    assert titles[3:] == ["ring (2\N{NO-BREAK SPACE}jobs)", "ps (2\N{NO-BREAK SPACE}jobs)", "alone"]
     assert found.rows[3][1][1].verdict == "worse"
     assert found.rows[4][1][1].verdict == "better"
 

@@ -145,8 +145,8 @@ def test_who_gains_and_who_pays_is_the_first_thing_to_see(browser: Any, tmp_path
         "Small flows",
         "Medium flows",
         "Large flows",
-        "ring (2 jobs)",
-        "ps (2 jobs)",
+        "ring (2\N{NO-BREAK SPACE}jobs)",
+        "ps (2\N{NO-BREAK SPACE}jobs)",
     ]
     assert rows[0] == "FIFO"
     assert len(rows) == 6
