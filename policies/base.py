@@ -8,6 +8,8 @@ a packet that crosses a veth pair loses its priority, and a bridge does not rest
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from policies.steering import Steering
+
 # The three bands and the ToS byte of each. These bytes land in the same order in the kernel's
 # own priomap, so prio and pfifo_fast at a host agree with the filters here.
 BAND_TOS: dict[str, int] = {"high": 0x10, "middle": 0x00, "low": 0x08}
@@ -58,7 +60,8 @@ class LinkPolicy:
     `bands` are the queues from first served to last. `commands` gives the tc commands for one
     port, `queues` the classes that they make. `flows` and `training` say which band each kind
     of traffic gets unless the experiment file says otherwise. `sharing` is the same rule for an
-    engine without packets. `needs` names the kernel features.
+    engine without packets. `steering` makes the rule that moves a worker of a training job between
+    bands during the run, if the policy has one. `needs` names the kernel features.
     """
 
     name: str
@@ -70,6 +73,7 @@ class LinkPolicy:
     commands: Callable[[Port], list[str]]
     queues: Callable[[Port], list[Queue]]
     sharing: Sharing = Sharing()
+    steering: Callable[[], Steering] | None = None
     needs: frozenset[str] = field(default_factory=lambda: frozenset({"htb", "pfifo", "u32"}))
 
     def band_of(self, kind: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from policies.steering import Gradient, Sight, Steering
 from workloads.profiles import Layer
 from workloads.training import Compute, Coordinator, Trainee
 
@@ -43,6 +44,7 @@ class Member(ABC):
         barrier: bool,
         priority: int,
         journal: Journal,
+        steering: Steering | None = None,
     ) -> None:
         self.job = job
         self.rank = rank
@@ -55,6 +57,10 @@ class Member(ABC):
         self._coordinator = (
             Coordinator(self._bytes, workers, fusion_byte, order) if rank == 0 else None
         )
+        self._by_layer = order == "layer"
+        self._steering = steering
+        self._band: str | None = None  # that the rule wants, once it has been asked
+        self._look_ns: int | None = None
         self._journal = journal
         self._ready_ns: dict[int, int] = {}
         self._agreed: list[tuple[int, ...]] = []  # transfers decided, not yet begun here
@@ -81,6 +87,14 @@ class Member(ABC):
     @abstractmethod
     def send(self, transfer: Transfer) -> None:
         """Take part in a transfer; `transfer_done` is called when it is over here."""
+
+    def left_byte(self) -> int:
+        """What is still to arrive here of the transfer under way, in bytes of gradient."""
+        raise NotImplementedError
+
+    def change_band(self, band: str) -> None:
+        """Send what follows in this band."""
+        raise NotImplementedError
 
     # Compute
 
@@ -155,6 +169,7 @@ class Member(ABC):
             self._decided, self._trainee.exchanging, layers, total_byte, self.now_ns()
         )
         self._decided += 1
+        self.steer(total_byte)
         self.send(self._underway)
 
     def transfer_done(self) -> None:
@@ -168,8 +183,43 @@ class Member(ABC):
         if waited:
             self._await_compute()
             self._write_iterations()
+        if self._steering is not None:
+            self._steering.learn(done.byte, now_ns - done.start_ns)
         self._start_next()
         self._decide()
+        if self._underway is None:
+            self.steer(0)
+
+    # Bands
+
+    def steer(self, left_byte: int) -> None:
+        """Ask the policy's rule for a band, if it has one; so much is left of what is under way."""
+        if self._steering is None:
+            return
+        decision = self._steering.decide(self._sight(left_byte))
+        if decision.band != self._band:
+            self._band = decision.band
+            self.change_band(decision.band)
+        if decision.look_ns is not None and decision.look_ns != self._look_ns:
+            self.at(decision.look_ns, partial(self._look, decision.look_ns))
+        self._look_ns = decision.look_ns
+
+    def _look(self, look_ns: int) -> None:
+        if look_ns == self._look_ns:  # it has not changed its mind since
+            self._look_ns = None
+            self.steer(self.left_byte() if self._underway else 0)
+
+    def _sight(self, left_byte: int) -> Sight:
+        now_ns = self.now_ns()
+        sent = self._underway.layers if self._underway else ()
+        underway: list[Gradient] = []
+        others: list[Gradient] = []
+        for one in self._trainee.outlook(now_ns):
+            gradient = Gradient(one.layer, self._bytes[one.layer], one.ready_ns, one.due_ns)
+            (underway if one.layer in sent else others).append(gradient)
+        if not self._by_layer:
+            others.reverse()  # first come, first served: backward passes end with layer 0
+        return Sight(now_ns, self._trainee.iteration_ns, underway, left_byte, others)
 
     # Records
 

@@ -7,6 +7,7 @@ fluid engine drive the same two classes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from workloads.profiles import Layer
 
@@ -36,6 +37,15 @@ class Iteration:
         return self.end_ns - self.start_ns - self.compute_ns
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """A gradient of this worker that has not been exchanged yet."""
+
+    layer: int
+    ready_ns: int  # when it was, or will be, computed
+    due_ns: int  # when it is wanted if the iteration takes no longer than its compute
+
+
 class Trainee:
     """One worker: computes layer by layer and waits for gradients where it must.
 
@@ -49,6 +59,9 @@ class Trainee:
     def __init__(self, layers: Sequence[Layer], barrier: bool) -> None:
         self._layers = layers
         self._barrier = barrier
+        forward_ns = [layer.forward_ns for layer in layers]
+        self._forward_ns = [0, *accumulate(forward_ns)]  # until each layer of a forward pass
+        self.iteration_ns = sum(forward_ns) + sum(layer.backward_ns for layer in layers)
         self._missing: set[int] = set()  # gradients of the last iteration still on their way
         self._iteration = 0
         self._started_ns = 0
@@ -90,6 +103,31 @@ class Trainee:
         self._missing.difference_update(layers)
         if self.running is None and not self._waits_for(self._next_layer):
             self._enter(self._next_layer, now_ns)
+
+    def outlook(self, now_ns: int) -> list[Outlook]:
+        """Gradients on their way or to come, by layer, as far as this worker's own clock tells.
+
+        They are due as if nothing had held this iteration up since it started.
+        """
+        wanted_ns = self._started_ns
+        backward = self.running is not None and self.running.phase == "backward"
+        if backward or (self.running is None and self._next_layer == 0):
+            wanted_ns += self.iteration_ns
+        ready_ns = dict.fromkeys(self._missing, now_ns)
+        if backward:
+            assert self.running is not None
+            end_ns = self.running.end_ns
+            for layer in range(self.running.layer, -1, -1):
+                ready_ns[layer] = end_ns
+                end_ns += self._layers[layer - 1].backward_ns
+        return [
+            Outlook(
+                layer,
+                ready_ns[layer],
+                wanted_ns + (0 if self._barrier else self._forward_ns[layer]),
+            )
+            for layer in sorted(ready_ns)
+        ]
 
     def _waits_for(self, layer: int) -> bool:
         return bool(self._missing) if self._barrier else layer in self._missing

@@ -297,6 +297,19 @@ def arrive(state: State, stream: int) -> None:
 
 
 @njit(cache=True)
+def change_level(state: State, stream: int, level: int) -> None:
+    c, w, s, f, q, x = state
+    sending = c.phase[stream] != IDLE
+    if sending:
+        progress(c, w, stream, x.clock[0])  # what was sent so far counts in its old band
+    for hop in range(c.hops[stream]):
+        c.level[stream, hop] = level
+        if sending:
+            touch(w, x, c.path[stream, hop])
+    c.band[stream] = level
+
+
+@njit(cache=True)
 def tell(state: State, stream: int, kind: int) -> None:
     x = state.x
     x.told[x.counts[N_TOLD]] = stream

@@ -28,6 +28,8 @@ class RingJob:
 
     def __init__(self, run: Run, index: int, job: TrainingJob) -> None:
         self.job = job
+        self.policy = run.choice.link_policy
+        self.steering = self.policy.steering if run.steers(job.name) else None
         self.level = run.choice.link_policy.bands.index(run.bands[job.name])
         hosts = {name: number for number, name in enumerate(run.experiment.host_names)}
         self.hosts = [hosts[name] for name in job.host_names]
@@ -61,7 +63,9 @@ class RingJob:
                 barrier=self.job.barrier,
                 priority=self.level,
                 journal=records,
+                steering=self.steering() if self.steering else None,
             )
+            member.bands = self.policy.bands
             members.append(member)
             member.join(simulation, ring[rank], members, first + count)
             simulation.on_ring_done[ring[rank]] = member.transfer_done
@@ -70,6 +74,8 @@ class RingJob:
 
 
 class RingMember(Member):
+    bands: Sequence[str] = ()
+
     def join(
         self, simulation: Simulation, stream: int, members: list["RingMember"], star: int
     ) -> None:
@@ -98,3 +104,17 @@ class RingMember(Member):
 
     def send(self, transfer: Transfer) -> None:
         self._simulation.begin_ring(self._stream, transfer.byte / self.workers)
+
+    def left_byte(self) -> int:
+        return self._simulation.ring_left_byte(self._stream)
+
+    def change_band(self, band: str) -> None:
+        level = self.bands.index(band)
+        self.priority = level
+        mine = [self._stream]
+        if self.rank:
+            mine.append(self._inward)
+        else:
+            mine += range(self._outward, self._outward + self.workers - 1)
+        for stream in mine:
+            self._simulation.change_level(stream, level)

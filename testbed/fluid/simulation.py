@@ -128,6 +128,19 @@ class Simulation:
         if not core.post(self.state, stream, size_byte):
             raise OverflowError(f"more than {state.MESSAGES} messages wait on one connection")
 
+    def change_level(self, stream: int, level: int) -> None:
+        """From now on this stream is served at another level, what it has waiting included."""
+        core.change_level(self.state, stream, level)
+
+    def ring_left_byte(self, stream: int) -> int:
+        """Of a ring's transfer under way: what has not arrived here yet, as bytes of gradient."""
+        s = self.state.s
+        if not s["active"][stream]:
+            return 0
+        steps = int(s["steps"][stream])
+        before = int(s["arrived"][stream] - s["base"][stream])
+        return round(s["chunk"][stream] * (steps - before) * (steps / 2 + 1) / steps)
+
     def message_delay_ns(self, stream: int) -> float:
         """How long a small message takes on this stream's way now."""
         return float(self.state.c["delay"][stream] + core.path_wait(self.state, stream))
