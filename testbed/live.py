@@ -198,6 +198,8 @@ class Stage:
             }
             if job.backend == "native":
                 config |= {"tos": tos_of(band), "order": job.order, "barrier": job.barrier}
+                if self._run.steers(job.name):
+                    config |= {"steered_by": self._policy.name}
             else:
                 config |= {"device": self._network.device(host)}
             target = f"{STACKS[job.backend].module}:main"

@@ -11,6 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import policies
+from policies.base import tos_of
+from policies.steering import Steering
 from workloads.control import Control
 from workloads.journal import Journal
 from workloads.loop import READ, WRITE, Clock, Loop
@@ -41,6 +44,7 @@ class Settings:
     dilation: float
     duration_ns: int
     journal: str
+    steered_by: str | None = None  # the policy that changes this worker's band during the run
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -53,6 +57,11 @@ def main(config: dict[str, Any], control: Control) -> None:
         worker.run(control)
     control.say("done", sleep_late_ns=lateness(worker.late_ns), iterations=worker.iterations)
     control.hear()  # stay until all are done: a closed socket would look like a death
+
+
+def rule_of(policy: str | None) -> Steering | None:
+    steering = policies.available()[policy].steering if policy is not None else None
+    return steering() if steering is not None else None
 
 
 class Peers:
@@ -90,6 +99,7 @@ class Worker(Member):
             barrier=settings.barrier,
             priority=settings.priority,
             journal=journal,
+            steering=rule_of(settings.steered_by),
         )
         self._settings = settings
         self._peers = peers
@@ -141,6 +151,16 @@ class Worker(Member):
         else:
             self._ring = RingTransfer(transfer.byte, self.rank, self.workers, *sockets)
         self._pump(0)
+
+    def left_byte(self) -> int:
+        return self._ring.left_byte if self._ring is not None else 0
+
+    def change_band(self, band: str) -> None:
+        """The same sockets: the next packet of each carries the new ToS."""
+        assert self._settings.steered_by is not None
+        self.priority = policies.available()[self._settings.steered_by].bands.index(band)
+        for sock in (self._peers.next, self._peers.last, *self._peers.star):
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos_of(band))
 
     def _pump(self, events: int) -> None:
         ring = self._ring

@@ -1,0 +1,244 @@
+"""Training gives way while it has slack: the rule, and bands that change during a run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.slack_aware import PATIENT, PRESSED, SlackAware, slack_ns
+from policies.steering import Gradient, Sight
+from testbed.engine import Run
+from testbed.fluid import engine as fluid
+from testbed.fluid.jobs import Records
+from testbed.spec import Experiment, load
+from tests.conftest import giveway
+from workloads.profiles import Layer
+from workloads.training import Trainee
+
+MS = 1_000_000
+ITERATION_NS = 100 * MS
+
+gradients = st.lists(
+    st.builds(
+        Gradient,
+        layer=st.integers(0, 50),
+        byte=st.integers(1, 10**7),
+        ready_ns=st.integers(0, ITERATION_NS),
+        due_ns=st.integers(0, 2 * ITERATION_NS),
+    ),
+    min_size=1,
+    max_size=8,
+)
+sights = st.builds(
+    Sight,
+    now_ns=st.integers(0, ITERATION_NS),
+    iteration_ns=st.just(ITERATION_NS),
+    underway=st.just(()),
+    underway_byte=st.integers(0, 10**7),
+    others=gradients,
+)
+rates = st.floats(1e-4, 10)
+
+
+def one(now_ns: int = 0, byte: int = 10 * MS, ready_ns: int = 0, due_ns: int = 0) -> Sight:
+    """One gradient to send; at a byte a nanosecond, a megabyte takes a millisecond."""
+    return Sight(now_ns, ITERATION_NS, (), 0, (Gradient(0, byte, ready_ns, due_ns),))
+
+
+def rule(rate: float = 1.0) -> SlackAware:
+    made = SlackAware(share=1.0)
+    made.learn(round(rate * MS), MS)
+    return made
+
+
+def test_slack_is_what_is_left_after_sending_in_order() -> None:
+    first = Gradient(0, 3 * MS, ready_ns=4 * MS, due_ns=20 * MS)
+    second = Gradient(1, 5 * MS, ready_ns=0, due_ns=21 * MS)
+    sight = Sight(1 * MS, ITERATION_NS, (), 2 * MS, (first, second))
+    # Under way until 3, the second until 8, because the first was not ready yet; then that until 11.
+    assert slack_ns(sight, 1.0) == 9 * MS
+    assert slack_ns(Sight(0, ITERATION_NS, (), 0, ()), 1.0) is None
+
+
+@given(sight=sights, rate=rates, faster=st.floats(1, 100))
+def test_who_sends_faster_has_no_less_slack_for_one_gradient(
+    sight: Sight, rate: float, faster: float
+) -> None:
+    alone = Sight(sight.now_ns, ITERATION_NS, (), sight.underway_byte, sight.others[:1])
+    slower_ns, faster_ns = slack_ns(alone, rate), slack_ns(alone, rate * faster)
+    assert slower_ns is not None
+    assert faster_ns is not None
+    assert faster_ns >= slower_ns - 1
+
+
+@given(sight=sights, rate=rates, later_ns=st.integers(0, ITERATION_NS))
+def test_later_needs_give_exactly_as_much_more_slack(
+    sight: Sight, rate: float, later_ns: int
+) -> None:
+    relaxed = [
+        Gradient(each.layer, each.byte, each.ready_ns, each.due_ns + later_ns)
+        for each in sight.others
+    ]
+    more = Sight(sight.now_ns, ITERATION_NS, (), sight.underway_byte, relaxed)
+    assert slack_ns(more, rate) == pytest.approx((slack_ns(sight, rate) or 0) + later_ns, abs=1)
+
+
+@given(sight=sights, rate=rates, later_ns=st.integers(0, ITERATION_NS))
+def test_more_slack_never_presses(sight: Sight, rate: float, later_ns: int) -> None:
+    relaxed = [
+        Gradient(each.layer, each.byte, each.ready_ns, each.due_ns + later_ns)
+        for each in sight.others
+    ]
+    more = Sight(sight.now_ns, ITERATION_NS, (), sight.underway_byte, relaxed)
+    for band in (PATIENT, PRESSED):
+        pressed, other = rule(rate), rule(rate)
+        pressed.band = other.band = band
+        if pressed.decide(sight).band == PATIENT:
+            assert other.decide(more).band == PATIENT
+
+
+def test_it_presses_when_slack_and_tolerance_are_gone_and_relaxes_later_than_that() -> None:
+    steering = rule()
+    tolerance_ns = round(steering.tolerance * ITERATION_NS)
+    release_ns = round(steering.release * ITERATION_NS)
+    exact_ns = 10 * MS - tolerance_ns  # there just in time, if it is sent at once
+    assert steering.decide(one(due_ns=exact_ns + 1)).band == PATIENT
+    assert steering.decide(one(due_ns=exact_ns)).band == PRESSED
+    assert steering.decide(one(due_ns=exact_ns + release_ns)).band == PRESSED
+    assert steering.decide(one(due_ns=exact_ns + release_ns + 1)).band == PATIENT
+    assert steering.decide(one(due_ns=exact_ns + 1)).band == PATIENT
+
+
+def test_without_anything_to_send_it_gives_way_and_sleeps() -> None:
+    steering = rule()
+    steering.band = PRESSED
+    decision = steering.decide(Sight(0, ITERATION_NS, (), 0, ()))
+    assert (decision.band, decision.look_ns) == (PATIENT, None)
+
+
+def test_it_looks_again_when_its_slack_would_be_gone() -> None:
+    steering = rule()
+    decision = steering.decide(one(due_ns=30 * MS))
+    assert decision.look_ns is not None
+    assert steering.decide(one(now_ns=decision.look_ns - 1, due_ns=30 * MS)).band == PATIENT
+    assert steering.decide(one(now_ns=decision.look_ns, due_ns=30 * MS)).band == PRESSED
+
+
+@given(sight=sights, rate=rates)
+def test_it_never_looks_more_often_than_it_says(sight: Sight, rate: float) -> None:
+    decision = rule(rate).decide(sight)
+    if decision.look_ns is not None:
+        assert decision.look_ns >= sight.now_ns + ITERATION_NS // 500
+
+
+def test_before_the_first_transfer_it_presses_only_what_is_late() -> None:
+    assert SlackAware().decide(one(due_ns=1)).band == PATIENT
+    late = one(now_ns=2 * MS, due_ns=0)
+    assert SlackAware().decide(late).band == PRESSED
+
+
+def test_a_trainee_foresees_what_it_will_send_and_when_that_is_due() -> None:
+    trainee = Trainee([Layer(1, 10, 20), Layer(1, 30, 40)], barrier=False)
+    trainee.start(100)
+    assert trainee.outlook(100) == []
+    trainee.compute_done()  # forward 0, at 110
+    trainee.compute_done()  # forward 1, at 140
+    seen = [(each.layer, each.ready_ns, each.due_ns) for each in trainee.outlook(140)]
+    assert seen == [(0, 200, 200), (1, 180, 210)]
+    trainee.compute_done()  # backward 1, at 180
+    trainee.compute_done()  # backward 0, at 200; nothing has arrived
+    seen = [(each.layer, each.ready_ns, each.due_ns) for each in trainee.outlook(205)]
+    assert seen == [(0, 205, 200), (1, 205, 210)]
+    trainee.gradients_arrived([0], 230)  # the next iteration starts late, and counts from there
+    seen = [(each.layer, each.ready_ns, each.due_ns) for each in trainee.outlook(231)]
+    assert seen == [(1, 231, 240)]
+
+
+def test_with_a_barrier_everything_is_due_when_the_backward_pass_ends() -> None:
+    trainee = Trainee([Layer(1, 10, 20), Layer(1, 30, 40)], barrier=True)
+    trainee.start(0)
+    trainee.compute_done()
+    trainee.compute_done()
+    assert {each.due_ns for each in trainee.outlook(40)} == {100}
+
+
+# ---- engines
+
+PRESSING = """
+name: pressing
+question: Does training leave the low band when its slack is gone?
+topology: {kind: tor, hosts: 4, rate: 1 Gbit/s, delay: 10 us, queue: 1000 packets}
+duration: 1 s
+warmup: 100 ms
+cooldown: 100 ms
+training:
+  - {name: job, profile: resnet50-thesis, model: 5 MB, workers: all, iteration: 140 ms,
+     fusion: 267 kB, order: layer, barrier: false}
+flows:
+  - {name: web, sizes: web-search, scale: 0.1, arrivals: 184 per second per host, pairs: all-to-all}
+policies: [strict-priority, slack-aware, {policy: slack-aware, label: fixed, bands: {job: low}}]
+seeds: [0]
+"""
+
+
+@pytest.fixture(scope="module")
+def pressing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("slack") / "pressing.yaml"
+    path.write_text(PRESSING)
+    return path
+
+
+def simulated(experiment: Experiment, label: str) -> dict[str, list[list[object]]]:
+    [choice] = [choice for choice in experiment.policies if choice.label == label]
+    records = Records()
+    setting = fluid.settle(experiment, print, "test00")
+    fluid.perform(Run(experiment, choice, 0, "test00"), setting, records, lambda time_ns: None)
+    return records.tables
+
+
+def bands_of(transfers: pd.DataFrame) -> set[int]:
+    return set(transfers.priority)
+
+
+def test_in_a_simulation_training_leaves_the_low_band_and_iterates_sooner(pressing: Path) -> None:
+    experiment = load(pressing)
+    low, steered = simulated(experiment, "strict-priority"), simulated(experiment, "slack-aware")
+    assert {row[7] for row in low["transfers"]} == {2}
+    assert {row[7] for row in steered["transfers"]} == {0, 2}
+    assert len(steered["iterations"]) > len(low["iterations"])
+    assert steered == simulated(experiment, "slack-aware")
+
+
+def test_a_band_from_the_file_is_left_alone(pressing: Path) -> None:
+    experiment = load(pressing)
+    assert simulated(experiment, "fixed") == simulated(experiment, "strict-priority")
+
+
+def passed_byte(folder: Path, band: str) -> int:
+    links = pd.read_parquet(folder / "links.parquet")
+    return int(links[links["class"] == band].groupby("link")["bytes"].max().sum())
+
+
+@pytest.mark.virtual
+def test_on_a_live_network_sockets_change_their_band_the_same_way_every_time(
+    pressing: Path, tmp_path: Path
+) -> None:
+    run: Callable[..., Path] = lambda name: live(pressing, tmp_path / name)  # noqa: E731
+    first, second = run("first"), run("second")
+    low, steered = first / "strict-priority" / "seed-0", first / "slack-aware" / "seed-0"
+    transfers = pd.read_parquet(steered / "transfers.parquet")
+    assert bands_of(transfers) == {0, 2}
+    assert passed_byte(steered, "low") > 0
+    assert passed_byte(steered, "high") > 1.1 * passed_byte(low, "high")
+    for name in ("flows", "iterations", "transfers", "links"):
+        again = second / "slack-aware" / "seed-0" / f"{name}.parquet"
+        assert again.read_bytes() == (steered / f"{name}.parquet").read_bytes()
+
+
+def live(experiment: Path, out: Path) -> Path:
+    done = giveway("run", experiment, "--engine", "virtual", "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
