@@ -6,6 +6,7 @@ under every policy. Quantiles are values that really occurred: p99 is the smalle
 99 % of the flows did not exceed.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -141,20 +142,26 @@ def link_use(
     """
     shares: dict[str, dict[str, float]] = {}
     drops: dict[str, float] = {}
-    for key, counters in links.groupby(["link", "class"], sort=True):
+    ordered = links.sort_values(["link", "class", "time_ns"], kind="stable")
+    columns = [ordered[name].to_numpy(dtype=float) for name in ("time_ns", "bytes", "drops")]
+    # Slices of plain arrays: a thousand hosts have twelve thousand queues.
+    for key, rows in ordered.groupby(["link", "class"], sort=True).indices.items():
         link, name = (str(part) for part in cast(tuple[object, object], key))
         if link not in rates_bps:
             continue
-        ordered = counters.sort_values("time_ns")
-        times = ordered["time_ns"].to_numpy(dtype=float)
+        times, sent, lost = (column[rows[0] : rows[-1] + 1] for column in columns)
         edges = np.clip(np.array(window_ns, dtype=float), times[0], times[-1])
         span = edges[1] - edges[0]
-        carried = np.diff(np.interp(edges, times, ordered["bytes"].to_numpy(dtype=float)))[0]
-        lost = np.diff(np.interp(edges, times, ordered["drops"].to_numpy(dtype=float)))[0]
+        carried = np.diff(np.interp(edges, times, sent))[0]
         share = carried * 8e9 / (span * rates_bps[link]) if span > 0 else float("nan")
         shares.setdefault(link, {})[name] = float(share)
-        drops[link] = drops.get(link, 0.0) + float(lost)
+        drops[link] = drops.get(link, 0.0) + float(np.diff(np.interp(edges, times, lost))[0])
     return {link: LinkUse(shares[link], round(drops[link])) for link in shares}
+
+
+def tier_of(link: str) -> str:
+    """ "leaf2->spine1" -> "leaf->spine": links between the same two kinds of node."""
+    return re.sub(r"\d+", "", link)
 
 
 def use_over_time(

@@ -2,6 +2,7 @@
 one below the other, so that they are as readable on a phone as on a wide screen.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -191,12 +192,12 @@ def iteration_times(
 
 
 def busiest_port(results: Results, summary: Mapping[str, Any]) -> str | None:
-    """The switch-to-host port that the first policy used most: where the queue is."""
-    plan = results.plan
-    used = summary["policies"][plan.first.label]["links"]["by_link"]
-    sources = {link.partition("->")[0] for link in used}
-    into_hosts = [link for link in used if not _is_switch(link.partition("->")[2], sources, used)]
-    candidates = into_hosts or list(used)
+    """The switch port that the first policy used most: where the queue is."""
+    used = summary["policies"][results.plan.first.label]["links"]["by_link"]
+    # A switch has several neighbours; a host of these topologies has one.
+    leaving = Counter(link.partition("->")[0] for link in used)
+    of_switches = [link for link in used if leaving[link.partition("->")[0]] > 1]
+    candidates = of_switches or list(used)
     return max(candidates, key=lambda link: used[link]["utilisation"] or 0.0, default=None)
 
 
@@ -247,11 +248,6 @@ def _carried(manifest: Mapping[str, Any]) -> str:
     for who, band in (manifest.get("bands") or {}).items():
         bands.setdefault(band, []).append(who)
     return "; ".join(f"{band}: {words.and_list(names)}" for band, names in bands.items())
-
-
-def _is_switch(node: str, sources: set[str], links: Mapping[str, Any]) -> bool:
-    """A switch has several neighbours; a host of these topologies has one."""
-    return node in sources and sum(link.startswith(f"{node}->") for link in links) > 1
 
 
 def _change(summary: Mapping[str, Any], label: str, metric: str) -> dict[str, Any] | None:

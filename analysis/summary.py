@@ -38,6 +38,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
     policies: dict[str, Any] = {}
     for policy in plan.policies:
         label = policy.label
+        links = _links(results.of(label), plan)
         entry: dict[str, Any] = {
             "title": policy.title,
             "description": policy.description,
@@ -56,7 +57,8 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
                 }
                 for job in plan.jobs
             },
-            "links": _links(results.of(label), plan),
+            "links": links,
+            "tiers": _tiers(links["by_link"]),
             "fidelity": _fidelity(results.of(label)),
         }
         if policy is not plan.first:
@@ -172,6 +174,19 @@ def _links(runs: list[Run], plan: Plan) -> dict[str, Any]:
         ),
         "drops": sum(entry["drops"] for entry in by_link.values()),
         "by_link": by_link,
+    }
+
+
+def _tiers(by_link: Mapping[str, Any]) -> dict[str, Any]:
+    """Utilisation of the links between the same two kinds of node, where there are several."""
+    found: dict[str, list[float]] = {}
+    for link, entry in by_link.items():
+        found.setdefault(metrics.tier_of(link), []).append(entry["utilisation"])
+    if len(found) <= 2:  # there and back: one rack
+        return {}
+    return {
+        tier: {"utilisation_mean": _mean(values), "utilisation_max": max(values)}
+        for tier, values in found.items()
     }
 
 

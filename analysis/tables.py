@@ -81,6 +81,8 @@ def _wanted(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield job, "time over compute alone", f"training.{job}.slowdown"
         yield job, "share of time waiting", f"training.{job}.wait_share"
     yield "Links", "mean utilisation", "links.utilisation_mean"
+    for tier in first.get("tiers", {}):
+        yield f"Links {tier}", "mean utilisation", f"tiers.{tier}.utilisation_mean"
 
 
 def _cell(entry: Mapping[str, Any], metric: str) -> Cell:

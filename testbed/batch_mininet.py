@@ -4,7 +4,7 @@ Mininet asks the kernel for one thing at a time and waits for a shell each time.
 of all nodes start side by side, all cables come from one `ip -batch`, and each node is
 configured by one `ip -batch` and one `tc -batch` of its own, all nodes side by side. Switches
 live in namespaces too, so nothing outlives their processes and no firewall of the machine
-meddles with bridged packets.
+meddles with bridged packets. A single switch is a bridge; several are routers, see routers.py.
 """
 
 import json
@@ -50,6 +50,7 @@ class BatchNode(Node):
         self.run_id = run_id
         self.ip_batch: list[str] = []
         self.tc_batch: list[str] = []
+        self.neighbours: dict[str, str] = {}  # MAC by address; none: all hosts, as on a bridge
         super().__init__(name, **{**params, "inNamespace": True})
 
     @property
@@ -200,8 +201,8 @@ class BatchMininet(Mininet):
         host: BatchHost = super().addHost(name, run_id=self._run_id, **params)
         return host
 
-    def addSwitch(self, name: str, **params: Any) -> BatchBridge:
-        switch: BatchBridge = super().addSwitch(name, run_id=self._run_id, **params)
+    def addSwitch(self, name: str, **params: Any) -> BatchNode:
+        switch: BatchNode = super().addSwitch(name, run_id=self._run_id, **params)
         return switch
 
     @property
@@ -216,7 +217,7 @@ class BatchMininet(Mininet):
             self._address(host)
         for switch in self.switches:
             switch.start([])
-        self._side_by_side(BatchNode.configure)
+        self._side_by_side(lambda node: node.configure())
         for switch in self.switches:
             switch.await_forwarding()
         self.built = True
@@ -232,6 +233,11 @@ class BatchMininet(Mininet):
     def _address(self, host: BatchHost) -> None:
         """Lines before everything else the host is to be told: its address, its neighbours."""
         intf = host.defaultIntf()
+        neighbours = host.neighbours or {
+            peer.params["ip"].split("/")[0]: peer.params["mac"]
+            for peer in self.hosts
+            if peer is not host
+        }
         intf.mac = host.params["mac"]
         intf.ip, intf.prefixLen = host.params["ip"].split("/")
         host.ip_batch[:0] = [
@@ -239,10 +245,8 @@ class BatchMininet(Mininet):
             f"link set {intf.name} address {intf.mac} up",
             f"addr add {host.params['ip']} dev {intf.name} noprefixroute",
             *(
-                f"neigh replace {peer.params['ip'].split('/')[0]} lladdr {peer.params['mac']} "
-                f"dev {intf.name} nud permanent"
-                for peer in self.hosts
-                if peer is not host
+                f"neigh replace {address} lladdr {mac} dev {intf.name} nud permanent"
+                for address, mac in neighbours.items()
             ),
         ]
 

@@ -3,8 +3,9 @@
 Measured once a day, machine and link rate: four hosts send round a ring through shaped ports, in
 packets as large as the asked rate has them, faster and faster until the machine does not keep up.
 (Shaping costs a timer for every packet: a machine carries several times more unshaped.) `auto`
-dilation is the smallest at which every host link of an experiment could be full at once within
-that capacity, with headroom for the processes that fill them.
+dilation is the smallest at which every link of an experiment could be full at once within
+that capacity, with headroom for the processes that fill them. (Capacity counts a byte once that
+crosses the two links of a rack, and a full rack has as many links as senders.)
 """
 
 import math
@@ -35,9 +36,9 @@ KEPT_UP = 0.85  # a machine that achieves this much of a probe may carry still m
 STEP = 0.5
 
 
-def dilation(hosts: int, rate_bps: int, capacity_bps: float) -> float:
-    """The smallest step at which `hosts` links of `rate_bps` fit into the machine."""
-    needed = hosts * rate_bps / (capacity_bps * HEADROOM)
+def dilation(links_bps: float, capacity_bps: float) -> float:
+    """The smallest step at which links of this rate together fit into the machine."""
+    needed = links_bps / (capacity_bps * HEADROOM)
     return max(1.0, math.ceil(needed / STEP) * STEP)
 
 

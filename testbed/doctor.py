@@ -7,10 +7,13 @@ from rich.console import Console
 
 import policies
 from testbed import docker, image, isolation, machine
+from testbed.engine import MULTIPATH
 from testbed.errors import CannotRun
 from testbed.virtual.build import find
 from testbed.virtual.features import features, tcp_names
 
+SEVERAL_WAYS = "leaf-spine and fat-tree: flows are shared out by five-tuple"
+OLD = "that needs Linux 6.11 with IP_ROUTE_MULTIPATH"
 YES, NO = "[green]yes[/]", "[red]no [/]"
 
 
@@ -46,11 +49,16 @@ def examine(console: Console, measure: bool) -> bool:
         console.print("\n[bold]realtime engine[/]")
         netem = "netem" in here.features
         line("exact delay", netem, "" if netem else "no netem: write `delay: about 10 us`")
-        console.print(f"{'qdiscs':14}{' '.join(sorted(here.features))}", highlight=False)
+        ways = MULTIPATH in here.features
+        line("several ways", ways, SEVERAL_WAYS if ways else "no leaf-spine, no fat-tree: " + OLD)
+        qdiscs = sorted(here.features - {MULTIPATH})
+        console.print(f"{'qdiscs':14}{' '.join(qdiscs)}", highlight=False)
         console.print(f"{'tcp':14}{' '.join(sorted(here.tcp))}", highlight=False)
     if built:
         console.print("\n[bold]virtual engine[/]")
-        console.print(f"{'qdiscs':14}{' '.join(sorted(features()))}", highlight=False)
+        line("several ways", MULTIPATH in features(), SEVERAL_WAYS)
+        qdiscs = sorted(features() - {MULTIPATH})
+        console.print(f"{'qdiscs':14}{' '.join(qdiscs)}", highlight=False)
         console.print(f"{'tcp':14}{' '.join(sorted(tcp_names()))}", highlight=False)
     console.print("\n[bold]policies[/]")
     for name, policy in policies.available().items():

@@ -13,6 +13,9 @@ from testbed.folder import RunFolder
 from testbed.spec import Experiment, PolicyChoice
 from topologies import Topology
 
+FAR_END = "169.254.0.1"  # link-local: the other end of whatever cable it is used on
+MULTIPATH = "multipath"  # the feature of a kernel whose routers share flows out over several ways
+
 
 @dataclass(frozen=True)
 class Run:
@@ -93,7 +96,13 @@ def topology_of(experiment: Experiment) -> Topology:
 def demand_features(
     experiment: Experiment, features: frozenset[str], tcp: frozenset[str], kernel: str
 ) -> None:
-    """Refuse a policy or a TCP that this kernel does not have."""
+    """Refuse a topology, a policy or a TCP that this kernel does not have."""
+    if topology_of(experiment).routed and MULTIPATH not in features:
+        raise CannotRun(
+            f"topology {experiment.topology.kind} has several ways between two hosts, and {kernel} "
+            "cannot share flows out over them (Linux 6.11 and newer can, if built with "
+            "IP_ROUTE_MULTIPATH): `giveway doctor` shows what each engine has"
+        )
     if experiment.tcp not in tcp:
         raise CannotRun(
             f"{kernel} has no TCP congestion control {experiment.tcp}: it has "

@@ -9,6 +9,7 @@ import os
 
 from testbed import docker, image, processes
 from testbed.docker import CONFINED, CONTROLLER_LABEL, RUN_LABEL
+from testbed.engine import FAR_END
 from testbed.errors import RunFailed
 
 OUTSIDE = "192.0.2.1"  # nobody's: an address for documentation (RFC 5737)
@@ -33,11 +34,13 @@ def ways_out(pid: int, own: set[str]) -> list[str]:
     routes = json.loads(processes.run(["ip", "-j", "route"], netns_pid=pid))
     strange = [link["ifname"] for link in links if link["ifname"] not in own | {"lo"}]
     found = [f"the interface {name}" for name in strange]
-    found += [
-        f"a route to {route['dst']}"
-        for route in routes
-        if "gateway" in route or route["dst"] == "default" or route.get("dev") not in own
-    ]
+    for route in routes:
+        hops = route.get("nexthops", [route])
+        inside = all(
+            hop.get("gateway", FAR_END) == FAR_END and hop.get("dev") in own for hop in hops
+        )
+        if route["dst"] == "default" or not inside:
+            found.append(f"a route to {route['dst']}")
     try:
         processes.run(["ip", "route", "get", OUTSIDE], netns_pid=pid)
         found.append(f"a way to {OUTSIDE}")

@@ -24,6 +24,7 @@ from testbed.rtnetlink import device_indexes
 from testbed.spec import TrainingJob
 from testbed.spechosts import DOCKER
 from testbed.stacks import STACKS, preload
+from workloads.ports import flow_source, worker_source
 from workloads.schedule import Schedule, schedule_of
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Contai
 def described(run: Run, network: Network) -> dict[str, Any]:
     delay = run.experiment.topology.delay
     first, second, *_ = network.topology.hosts
+    if network.topology.routed:
+        second = network.topology.hosts[-1]  # the first two may be in one rack
     return {
         "tcp": network.wiring.tcp,
         "offload": network.wiring.offload,
@@ -198,8 +201,13 @@ class Stage:
             }
             if job.backend == "native":
                 config |= {"tos": tos_of(band), "order": job.order, "barrier": job.barrier}
+<<<<<<< HEAD
                 if self._run.steers(job.name):
                     config |= {"steered_by": self._policy.name}
+=======
+                if self._network.topology.routed:
+                    config["source_port"] = worker_source(self._run.seed, job.name, rank)
+>>>>>>> main
             else:
                 config |= {"device": self._network.device(host)}
             target = f"{STACKS[job.backend].module}:main"
@@ -246,10 +254,21 @@ class Stage:
                 "workloads.generator:main",
                 f"flows-{host}",
                 host,
-                {"address": self._network.address(host), "doors": doors, "flows": flows[at]},
+                {
+                    "address": self._network.address(host),
+                    "doors": doors,
+                    "flows": flows[at],
+                    **self._sources(host, len(flows[at])),
+                },
             )
             for at, host in enumerate(hosts)
         ]
+
+    def _sources(self, host: str, flows: int) -> dict[str, list[int]]:
+        if not self._network.topology.routed:
+            return {}
+        seed = self._run.seed
+        return {"source_ports": [flow_source(seed, host, at) for at in range(flows)]}
 
     def start_sampler(self) -> Task:
         nodes = []

@@ -31,6 +31,14 @@ _PROBE = "\n".join(
         *(f"tc qdisc replace dev lo root {how} && echo {name}" for name, how in _QDISCS.items()),
         "tc qdisc replace dev lo root handle 1: htb && tc filter add dev lo parent 1: protocol ip "
         "u32 match ip tos 0x10 0xfc flowid 1:1 && echo u32",
+        # Routers that share flows out: several next hops, and a hash of the five-tuple with a seed.
+        "ip link set lo up && ip link add probe0 type veth peer name probe1 && "
+        "ip link set probe0 up && ip link set probe1 up && cd /proc/sys/net/ipv4 && "
+        "echo 1 > ip_forward && echo 3 > fib_multipath_hash_policy && "
+        "echo 55 > fib_multipath_hash_fields && echo 1 > fib_multipath_hash_seed && "
+        "ip route add 192.0.2.1/32 nexthop via 169.254.0.1 dev probe0 onlink "
+        "nexthop via 169.254.0.1 dev probe1 onlink && "
+        "echo multipath",
         "true",
     ]
 )

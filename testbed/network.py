@@ -1,4 +1,6 @@
-"""A topology made live: Mininet hosts and bridges, every port shaped and read back.
+"""A topology made live: Mininet hosts and switches, every port shaped and read back.
+
+The switch of a single rack is a bridge; several switches are routers.
 
 `Network` is a context manager; whatever happens inside it, nothing is left behind.
 """
@@ -11,10 +13,11 @@ from typing import Self
 
 from policies import LinkPolicy, Port, Queue
 from policies.base import MTU_FRAME_BYTE, marking_ns
-from testbed import processes
+from testbed import processes, routers
 from testbed.batch_mininet import BatchMininet, BatchNode, ContainerHost
-from testbed.engine import Wiring
+from testbed.engine import FAR_END, Wiring
 from testbed.errors import RunFailed
+from testbed.routers import BatchRouter
 from testbed.rtnetlink import Namespace, Qdisc, TrafficClass
 from topologies import Cable, Topology
 
@@ -123,7 +126,7 @@ class Network:
             else:
                 net.addHost(host)
         for switch in self.topology.switches:
-            net.addSwitch(switch)
+            net.addSwitch(switch, cls=BatchRouter if self.topology.routed else None)
         for link in self.topology.links:
             made = net.addLink(self._node(link.a), self._node(link.b))
             for near, far in ((made.intf1, made.intf2), (made.intf2, made.intf1)):
@@ -139,6 +142,8 @@ class Network:
                         tuple(self.policy.queues(port)),
                     )
                 )
+        if self.topology.routed:
+            routers.plan(net, self.topology)
         for host in net.hosts:
             host.ip_batch.append(self._route(host))
 
@@ -157,7 +162,9 @@ class Network:
 
     def _route(self, host: BatchNode) -> str:
         """The route carries the congestion control: a namespace may not set the sysctl."""
-        route = f"route replace 10.0.0.0/8 dev {host.defaultIntf().name} congctl {self.wiring.tcp}"
+        way = f"via {FAR_END} onlink " if self.topology.routed else ""
+        device = host.defaultIntf().name
+        route = f"route replace 10.0.0.0/8 {way}dev {device} congctl {self.wiring.tcp}"
         if self.wiring.tcp == "dctcp":
             route += " features ecn"
         if self.wiring.dilation > 1:

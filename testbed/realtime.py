@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testbed import capacity, docker, image, machine
+from testbed import capacity, docker, image, limits, machine
 from testbed.engine import (
     Performance,
     Run,
@@ -70,6 +70,7 @@ def demand(experiment: Experiment) -> None:
         )
     if experiment.hosts == DOCKER:
         docker.demand_image()
+    limits.demand_room(experiment)
     demand_features(experiment, here.features, here.tcp, f"this kernel ({machine.kernel()})")
 
 
@@ -78,10 +79,11 @@ def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> S
     capacity_bps = None
     if experiment.dilation == "auto":
         capacity_bps = capacity.measured(offload, experiment.topology.rate_bps, say, run_id)
-        asked = experiment.topology
-        dilation = capacity.dilation(asked.hosts, asked.rate_bps, capacity_bps)
+        links = topology_of(experiment).links
+        links_bps = sum(link.cable.rate_bps for link in links)
+        dilation = capacity.dilation(links_bps, capacity_bps)
         say(
-            f"{asked.hosts} links of {asked.rate_bps / 1e9:g} Gbit/s on a machine that carries "
+            f"{len(links)} links of {links_bps / 1e9:g} Gbit/s in all on a machine that carries "
             f"{capacity_bps / 1e9:.1f} Gbit/s: "
             + (f"time runs {dilation:g} times slower" if dilation > 1 else "no need to slow down")
         )
@@ -110,7 +112,7 @@ def hosts_of(experiment: Experiment) -> dict[str, Any]:
     """What the manifest says about the hosts."""
     if experiment.hosts != DOCKER:
         return {"hosts": experiment.hosts}
-    limits = experiment.container or ContainerSpec()
+    bounds = experiment.container or ContainerSpec()
     return {
         "hosts": experiment.hosts,
         "container": {
@@ -119,7 +121,7 @@ def hosts_of(experiment: Experiment) -> dict[str, Any]:
             "image_inputs": image.digest(),
             "image_packages": docker.image_wheels(),
             "docker": docker.demand_engine().version,
-            "cpus": limits.cpus,
-            "memory_byte": limits.memory_byte,
+            "cpus": bounds.cpus,
+            "memory_byte": bounds.memory_byte,
         },
     }

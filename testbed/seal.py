@@ -50,10 +50,10 @@ def sealed(
     }
     try:
         performance = perform()
-        found, reasons = verdict(performance.measured)
+        word, reasons = verdict(performance.measured)
         manifest["network"] = performance.network
         manifest["fidelity"] = {
-            "verdict": found,
+            "verdict": word,
             "reasons": reasons,
             "measured": performance.measured,
         }

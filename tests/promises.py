@@ -10,7 +10,7 @@ from tests.conftest import giveway
 SATURATED = """
 name: saturated
 question: Who gets what when two senders fill one port?
-topology: {{kind: tor, hosts: 3, rate: 100 Mbit/s, delay: about 10 us, queue: 100 packets}}
+topology: {{{topology}, rate: 100 Mbit/s, delay: about 10 us, queue: 100 packets}}
 duration: 3 s
 warmup: 1 s
 flows:
@@ -44,21 +44,27 @@ PLACES = {
     "switch": (("h1", "h3", "h1->s1"), ("h2", "h3", "h2->s1")),
     "host": (("h1", "h2", "s1->h2"), ("h1", "h3", "s1->h3")),
 }
+RACK = "kind: tor, hosts: 3"
+# At a spine: hosts of two racks send to two hosts of a third, whose one uplink is as fast as one.
+SPINE = (("h1", "h5", "leaf1->spine1"), ("h3", "h6", "leaf2->spine1"))
+RACKS = "kind: leaf-spine, hosts: 6, leaves: 3, spines: 1, oversubscription: 2"
 
 
 def urgent_share(engine: str, policy: str, place: str, folder: Path) -> float:
     """The share of a full port that the urgent sender gets, over the last two of three seconds."""
     bands = ", bands: {urgent: high, patient: low}" if PROMISES[policy].bands else ""
     choice = f"{{policy: {policy}{bands}}}"
-    (folder / "saturated.yaml").write_text(SATURATED.format(policy=choice))
-    for name, (src, dst, _) in zip(("urgent", "patient"), PLACES[place], strict=True):
+    senders, topology = (SPINE, RACKS) if place == "spine" else (PLACES[place], RACK)
+    text = SATURATED.format(policy=choice, topology=topology)
+    (folder / "saturated.yaml").write_text(text)
+    for name, (src, dst, _) in zip(("urgent", "patient"), senders, strict=True):
         rows = "".join(f"{start},{src},{dst},{FLOW_BYTE}\n" for start in range(FLOWS))
         (folder / f"{name}.csv").write_text(HEADER + rows)
     done = giveway("run", folder / "saturated.yaml", "--engine", engine, "--out", folder / "out")
     assert done.returncode == 0, done.stderr
     links = pd.read_parquet(folder / "out" / policy / "seed-0" / "links.parquet")
     late = links[links.time_ns > 1_000_000_000]
-    urgent, patient = (passed_byte(late[late.link == link]) for _, _, link in PLACES[place])
+    urgent, patient = (passed_byte(late[late.link == link]) for _, _, link in senders)
     assert (urgent + patient) * 8 / MEASURED_S > 0.9 * RATE_BPS, "the port was not full"
     return urgent / (urgent + patient)
 

@@ -53,7 +53,7 @@ def test_the_verdict_is_the_worst_bound(measured: dict[str, float]) -> None:
 
 @given(st.integers(2, 64), st.integers(10**8, 10**11), st.floats(1e9, 1e12))
 def test_auto_dilation_is_the_smallest_that_fits(hosts: int, rate: int, capacity: float) -> None:
-    factor = dilation(hosts, rate, capacity)
+    factor = dilation(hosts * rate, capacity)
     usable = capacity * HEADROOM
     assert factor >= 1
     assert hosts * rate / factor <= usable * (1 + 1e-9)

@@ -88,7 +88,24 @@ def test_what_does_not_go_together_is_refused_by_key() -> None:
 
 # ---- routes ----------------------------------------------------------------------------------
 
+
+@st.composite
+def anything_connected(draw: st.DrawFn) -> Topology:
+    """Switches joined at random, a host on each: routes are for any topology."""
+    switches = topologies.numbered("s", draw(st.integers(2, 7)))
+    joined = {(draw(st.integers(0, far - 1)), far) for far in range(1, len(switches))}
+    anywhere = st.integers(0, len(switches) - 1)
+    for near, far in draw(st.lists(st.tuples(anywhere, anywhere), max_size=12)):
+        if near < far:
+            joined.add((near, far))
+    hosts = topologies.host_names(len(switches))
+    links = [Link(host, switch, CABLE) for host, switch in zip(hosts, switches, strict=True)]
+    links += [Link(switches[near], switches[far], CABLE) for near, far in sorted(joined)]
+    return Topology(hosts, switches, tuple(links))
+
+
 GRAPHS = st.one_of(
+    anything_connected(),
     st.builds(tor, st.integers(2, 20)),
     st.builds(
         lambda leaves, each, spines: leaf_spine(leaves * each, leaves, spines),

@@ -39,6 +39,11 @@ class Topology:
     links: tuple[Link, ...]
 
     @property
+    def routed(self) -> bool:
+        """Whether switches have to choose ways; on a single one there are none to choose."""
+        return len(self.switches) > 1
+
+    @property
     def link_names(self) -> tuple[str, ...]:
         """Both directions of every link, "h1->s1" then "s1->h1", in the order of the links."""
         ends = [(link.a, link.b) for link in self.links]

@@ -5,11 +5,12 @@ connection a flow; its first 16 bytes name it. It is complete when the receiver 
 byte, and the receiver's record says when that was.
 """
 
+import errno
 import os
 import socket
 import struct
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from workloads.control import Control
 from workloads.journal import Journal
 from workloads.loop import READ, WRITE, Clock, Loop
 from workloads.ring import PIECE_BYTE, SCRATCH, blank_file
-from workloads.sockets import Patience, listener, mark
+from workloads.sockets import Patience, come_from, listener, mark
 from workloads.task import heartbeat, lateness
 
 HEADER = struct.Struct("!QQ")  # flow, size in bytes (the header included)
@@ -34,6 +35,8 @@ class Settings:
     dilation: float
     duration_ns: int
     journal: str
+    # Of the flows, one after the other; none: the kernel's choice.
+    source_ports: list[int] = field(default_factory=list)
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -60,6 +63,7 @@ class Generator:
         self._loop = loop
         self._journal = journal
         self._due = deque(settings.flows)
+        self._source_ports = deque(settings.source_ports)
         self.late_ns: list[int] = []
         self.received = 0
         self.broken = 0
@@ -87,15 +91,27 @@ class Generator:
         self._await_next()
 
     def _start(self, flow: int, scheduled_ns: int, address: str, size_byte: int, tos: int) -> None:
-        sock = socket.socket()
-        sock.setblocking(False)
-        mark(sock, tos)
+        to = address, self._settings.doors[str(tos)]
+        source_port = self._source_ports.popleft() if self._source_ports else 0
+        sock = self._socket(tos, source_port)
         start_ns = self._loop.clock.now_ns()
-        sock.connect_ex((address, self._settings.doors[str(tos)]))
+        if sock.connect_ex(to) == errno.EADDRNOTAVAIL and source_port:
+            # Ports have come round, and an old flow to the same place still has this one.
+            sock.close()
+            sock = self._socket(tos, 0)
+            sock.connect_ex(to)
         self.late_ns.append(start_ns - scheduled_ns)
         self._journal.write("start", flow, start_ns)
         sending = Sending(sock, HEADER.pack(flow, size_byte), size_byte)
         self._loop.watch(sock.fileno(), WRITE, partial(self._send, sending))
+
+    def _socket(self, tos: int, source_port: int) -> socket.socket:
+        sock = socket.socket()
+        sock.setblocking(False)
+        mark(sock, tos)
+        if source_port:
+            come_from(sock, (self._settings.address, source_port))
+        return sock
 
     def _send(self, sending: "Sending", events: int) -> None:
         try:

@@ -25,16 +25,27 @@ def listener(address: str, port: int, tos: int) -> socket.socket:
     return sock
 
 
-def connect(address: str, port: int, tos: int) -> socket.socket:
+def connect(
+    address: str, port: int, tos: int, source: tuple[str, int] | None = None
+) -> socket.socket:
+    """A connection, from a port of our own choice if `source` (address, port) is given."""
     sock = socket.socket()
     mark(sock, tos)
     sock.settimeout(CONNECT_LIMIT_S)
     try:
+        if source is not None:
+            come_from(sock, source)
         sock.connect((address, port))
     except OSError as refused:
         raise TaskError(f"cannot connect to {address}:{port}: {refused}") from refused
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
+
+
+def come_from(sock: socket.socket, source: tuple[str, int]) -> None:
+    """Bind a socket that will connect; connections to other places may have the same port."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(source)
 
 
 def accept(sock: socket.socket) -> socket.socket:

@@ -45,6 +45,7 @@ class Settings:
     duration_ns: int
     journal: str
     steered_by: str | None = None  # the policy that changes this worker's band during the run
+    source_port: int = 0  # of the ring; the coordinator's is the next one; 0: the kernel's choice
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -75,12 +76,16 @@ class Peers:
         control.say("listening")
         # One after another, so that the order of connections is the ranks'.
         sleep_until(control.hear()["connect_ns"] + rank * CONNECT_GAP_NS)
-        self.next = connect(addresses[(rank + 1) % workers], settings.port, tos)
+        ring, star = (
+            (addresses[rank], settings.source_port + at) if settings.source_port else None
+            for at in (0, 1)
+        )
+        self.next = connect(addresses[(rank + 1) % workers], settings.port, tos, ring)
         self.last = accept(ring_door)
         # Rank 0 is connected to all others, the others to rank 0.
         self.star: list[socket.socket]
         if star_door is None:
-            self.star = [connect(addresses[0], settings.port + 1, tos)]
+            self.star = [connect(addresses[0], settings.port + 1, tos, star)]
         else:
             self.star = [accept(star_door) for _ in range(workers - 1)]
         for sock in (self.next, self.last):

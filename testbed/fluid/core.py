@@ -11,6 +11,7 @@ from numba import njit
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.rates import (
+    ahead_of,
     join,
     leave,
     progress,
@@ -30,10 +31,12 @@ from testbed.fluid.state import (
     N_DIRTY,
     N_FREE,
     N_HEAP,
+    N_SPLIT,
     N_TOLD,
     NEXT_FLOW,
     SLOW_START,
     State,
+    Table,
 )
 
 RING_DONE, ARRIVED = 0, 1
@@ -49,6 +52,11 @@ def advance(state: State, until: float) -> int:
     while True:
         if x.counts[N_DIRTY]:
             settle(c, w, q, x)
+            for at in range(x.counts[N_SPLIT]):
+                split(state, x.split[at])
+            if x.counts[N_SPLIT]:
+                x.counts[N_SPLIT] = 0
+                continue
         if x.counts[N_TOLD]:
             return TOLD
         due = np.inf
@@ -87,11 +95,22 @@ def happen(state: State, one: int) -> None:
         join(c, w, x, one)
         return
     progress(c, w, one, now)
+    partner = c.partner[one]
+    if 0 <= partner < one:
+        if c.left[one] <= ALMOST_NOTHING:
+            feeder_done(state, one)
+        reschedule(c, q, x, one)
+        return
     if c.left[one] <= ALMOST_NOTHING:
         if c.flow[one] >= 0:
             end_flow(state, one)
         else:
             message_sent(state, one)
+        return
+    if c.split[one]:
+        if c.phase[partner] != IDLE and ahead_of(c, one, now) <= 1.0:
+            merge(state, one)
+        reschedule(c, q, x, one)
         return
     if now >= c.round_end[one]:
         end_round(state, one)
@@ -116,6 +135,7 @@ def start_flow(state: State, at: int) -> None:
     c.band[one] = f.band[at]
     c.delay[one] = f.delay[at]
     c.flow[one] = at
+    c.ack[one] = tcp.ACK_SHARE
     c.phase[one] = HANDSHAKE
     c.left[one] = f.bytes[at]
     c.rate[one] = 0.0
@@ -222,6 +242,10 @@ def post(state: State, stream: int, size: float) -> bool:
     s.waiting[stream] += 1
     if s.waiting[stream] == 1:
         next_message(state, stream, True)
+        return True
+    c.queued[stream] += size
+    if c.split[stream]:
+        feed(state, stream, size)
     return True
 
 
@@ -274,11 +298,101 @@ def message_sent(state: State, stream: int) -> None:
     s.head[stream] = (s.head[stream] + 1) % MESSAGES
     s.waiting[stream] -= 1
     if s.waiting[stream]:
+        next_size = s.sizes[stream, s.head[stream]]
+        c.queued[stream] -= next_size
+        if c.split[stream] and next_size <= c.window[stream]:
+            c.left[stream] = next_size
+            reschedule(c, q, x, stream)
+            return
+        if c.split[stream]:
+            merge(state, stream)
         next_message(state, stream, False)
     else:
+        if c.split[stream]:
+            merge(state, stream)
         leave(c, w, x, stream)
         c.phase[stream] = IDLE
         schedule(q, x, stream, np.inf)
+
+
+@njit(cache=True)
+def split(state: State, stream: int) -> None:
+    """Let a stream's first link run ahead of the links behind it, into the switch's queue.
+
+    From here on the feeder stands for the first link and the stream for the rest of the way. Where
+    others go first at several links, each link is then used whenever it is free, not only when all
+    of them are.
+    """
+    c, w, x = state.c, state.w, state.x
+    leave(c, w, x, stream)
+    shift(c, stream, 1)
+    c.split[stream] = 1
+    c.cap[stream] = np.inf
+    join(c, w, x, stream)
+    feed(state, stream, c.left[stream] + c.queued[stream])
+
+
+@njit(cache=True)
+def feed(state: State, stream: int, size: float) -> None:
+    c, w, x = state.c, state.w, state.x
+    feeder = c.partner[stream]
+    now = x.clock[0]
+    if c.phase[feeder] == IDLE:
+        c.left[feeder] = 0.0
+        c.touched[feeder] = now
+        c.window[feeder] = c.window[stream]
+        c.phase[feeder] = FINAL
+        c.cap[feeder] = np.inf
+        c.bottleneck[feeder] = -1
+        join(c, w, x, feeder)
+    else:
+        progress(c, w, feeder, now)
+    c.left[feeder] += size
+    reschedule(c, state.q, x, feeder)
+
+
+@njit(cache=True)
+def feeder_done(state: State, feeder: int) -> None:
+    c, w, x = state.c, state.w, state.x
+    c.left[feeder] = 0.0
+    leave(c, w, x, feeder)
+    c.phase[feeder] = IDLE
+    schedule(state.q, x, feeder, np.inf)
+
+
+@njit(cache=True)
+def merge(state: State, stream: int) -> None:
+    """Nothing is ahead any more: the stream stands for its whole way again."""
+    c, w, x = state.c, state.w, state.x
+    feeder = c.partner[stream]
+    if c.phase[feeder] != IDLE:
+        progress(c, w, feeder, x.clock[0])
+        feeder_done(state, feeder)
+    leave(c, w, x, stream)
+    shift(c, stream, -1)
+    c.split[stream] = 0
+    join(c, w, x, stream)
+
+
+@njit(cache=True)
+def shift(c: Table, stream: int, by: int) -> None:
+    """Take the first link off a stream's way (1), or put it on again (-1)."""
+    hops = c.hops[stream]
+    feeder = c.partner[stream]
+    if by == 1:
+        c.path[feeder, 0] = c.path[stream, 0]
+        c.level[feeder, 0] = c.level[stream, 0]
+        c.back[feeder, 0] = c.back[stream, 0]
+        for hop in range(1, hops):
+            c.path[stream, hop - 1] = c.path[stream, hop]
+            c.level[stream, hop - 1] = c.level[stream, hop]
+    else:
+        for hop in range(hops, 0, -1):
+            c.path[stream, hop] = c.path[stream, hop - 1]
+            c.level[stream, hop] = c.level[stream, hop - 1]
+        c.path[stream, 0] = c.path[feeder, 0]
+        c.level[stream, 0] = c.level[feeder, 0]
+    c.hops[stream] = hops - by
 
 
 @njit(cache=True)
@@ -298,15 +412,16 @@ def arrive(state: State, stream: int) -> None:
 
 @njit(cache=True)
 def change_level(state: State, stream: int, level: int) -> None:
-    c, w, s, f, q, x = state
-    sending = c.phase[stream] != IDLE
-    if sending:
-        progress(c, w, stream, x.clock[0])  # what was sent so far counts in its old band
-    for hop in range(c.hops[stream]):
-        c.level[stream, hop] = level
-        if sending:
-            touch(w, x, c.path[stream, hop])
-    c.band[stream] = level
+    """Serve a stream, and the feeder that may run ahead of it, at another level from now on."""
+    c, w, x = state.c, state.w, state.x
+    for one in (stream, c.partner[stream]):
+        if c.phase[one] != IDLE:
+            progress(c, w, one, x.clock[0])  # what was sent so far counts in its old band
+            for hop in range(c.hops[one]):
+                touch(w, x, c.path[one, hop])
+        for hop in range(len(c.level[one])):
+            c.level[one, hop] = level
+        c.band[one] = level
 
 
 @njit(cache=True)

@@ -18,6 +18,7 @@ from testbed.fluid.state import (
     IDLE,
     ISOLATES,
     N_DIRTY,
+    N_SPLIT,
     STAMP,
     Scratch,
     Table,
@@ -83,7 +84,7 @@ def change_rate(c: Table, w: Table, one: int, rate: float) -> None:
     c.rate[one] = rate
     for hop in range(c.hops[one]):
         w.load[c.path[one, hop]] += more
-        w.acks[c.back[one, hop]] += more * tcp.ACK_SHARE
+        w.acks[c.back[one, hop]] += more * c.ack[one]
 
 
 @njit(cache=True)
@@ -104,11 +105,23 @@ def progress(c: Table, w: Table, one: int, now: float) -> None:
 
 
 @njit(cache=True)
+def left_now(c: Table, one: int, now: float) -> float:
+    return c.left[one] - c.rate[one] * (now - c.touched[one])
+
+
+@njit(cache=True)
+def ahead_of(c: Table, stream: int, now: float) -> float:
+    """What a stream's feeder has sent ahead: it waits in the switch."""
+    return left_now(c, stream, now) + c.queued[stream] - left_now(c, c.partner[stream], now)
+
+
+@njit(cache=True)
 def backlog(c: Table, one: int, hop: int, now: float) -> float:
     """What a connection keeps waiting at its bottleneck: its window, less what is on the wire."""
+    if c.split[one]:
+        return max(0.0, ahead_of(c, one, now))
     rate = c.rate[one]
-    left = c.left[one] - rate * (now - c.touched[one])
-    kept = min(left, c.window[one] - rate * 2.0 * c.delay[one])
+    kept = min(left_now(c, one, now), c.window[one] - rate * 2.0 * c.delay[one])
     if hop == 0:
         kept = min(kept, rate * tcp.OWN_QUEUE_NS)
     return max(0.0, kept)
@@ -238,7 +251,11 @@ def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
             change_rate(c, w, one, c.new_rate[one])
         reschedule(c, q, x, one)
     for at in range(members):
-        find_queue(c, w, x.members[at])
+        one = x.members[at]
+        find_queue(c, w, one)
+        if could_send_ahead(c, w, one):
+            x.split[x.counts[N_SPLIT]] = one
+            x.counts[N_SPLIT] += 1
     for at in range(touched):
         if w.inside[x.touched[at]] == stamp:
             answer_losses(c, w, x, x.touched[at])
@@ -255,6 +272,15 @@ def find_queue(c: Table, w: Table, one: int) -> None:
         if w.load[link] >= FULL * (w.capacity[link] - w.acks[link]):
             c.bottleneck[one] = hop
             return
+
+
+@njit(cache=True)
+def could_send_ahead(c: Table, w: Table, one: int) -> bool:
+    """Its first link would take more of a stream than the links behind let through."""
+    if c.partner[one] < one or c.split[one] or c.phase[one] != FINAL or c.bottleneck[one] < 1:
+        return False
+    first = c.path[one, 0]
+    return w.capacity[first] - w.acks[first] - w.load[first] > 0.05 * w.capacity[first]
 
 
 @njit(cache=True)
@@ -423,9 +449,31 @@ def answer_losses(c: Table, w: Table, x: Scratch, link: int) -> None:
 @njit(cache=True)
 def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
     """When a connection next needs attention: its round is over, or all is sent."""
+    partner = c.partner[one]
+    if partner >= 0 and c.split[min(one, partner)]:
+        schedule_pair(c, q, x, min(one, partner))
+        return
     if c.phase[one] == HANDSHAKE or c.phase[one] == IDLE:
         return
     due = c.round_end[one]
     if c.rate[one] > 0.0:
         due = min(due, x.clock[0] + c.left[one] / c.rate[one])
     schedule(q, x, one, due)
+
+
+@njit(cache=True)
+def schedule_pair(c: Table, q: Table, x: Scratch, stream: int) -> None:
+    """A stream and its feeder: one of them is done, or the stream has caught up."""
+    now = x.clock[0]
+    feeder = c.partner[stream]
+    due = np.inf
+    if c.rate[stream] > 0.0:
+        due = left_now(c, stream, now) / c.rate[stream]
+        faster = c.rate[stream] - c.rate[feeder]
+        if c.phase[feeder] != IDLE and faster > 0.0:
+            due = min(due, max(0.0, ahead_of(c, stream, now)) / faster)
+    schedule(q, x, stream, now + max(0.0, due))
+    due = np.inf
+    if c.phase[feeder] != IDLE and c.rate[feeder] > 0.0:
+        due = max(0.0, left_now(c, feeder, now) / c.rate[feeder])
+    schedule(q, x, feeder, now + due)

@@ -58,7 +58,7 @@ class Simulation:
         self.on_arrival: dict[int, Callable[[], None]] = {}
         count = len(ways)
         schedule = self._schedule(flows, np.asarray(flow_levels, dtype=np.int64))
-        room = count + min(len(flows), FIRST_ROOM)
+        room = 2 * count + min(len(flows), FIRST_ROOM)
         rate_bps = np.repeat([float(link.cable.rate_bps) for link in topology.links], 2)
         capacity = rate_bps / 8e9 * tcp.PAYLOAD / tcp.FRAME
         limit = np.repeat([float(link.cable.queue_packets) for link in topology.links], 2)
@@ -78,7 +78,7 @@ class Simulation:
         counts = self.state.x.counts
         counts[state.ISOLATES] = policy.sharing.queue_per_flow
         counts[state.HAS_FLOORS] = any(floors)
-        self._free(count, room)
+        self._free(2 * count, room)
 
     # Time
 
@@ -201,6 +201,10 @@ class Simulation:
             mine["band"][at] = way.level
         mine["window"], mine["threshold"] = tcp.FIRST_WINDOW, np.inf
         mine["least_rtt"], mine["bottleneck"] = 2 * delay, -1
+        mine["ack"] = tcp.ACK_SHARE
+        feeders = c[count : 2 * count]
+        mine["partner"], feeders["partner"] = np.arange(count, 2 * count), np.arange(count)
+        feeders["hops"], feeders["band"] = 1, mine["band"]
 
     def _free(self, low: int, high: int) -> None:
         x = self.state.x

@@ -1,7 +1,8 @@
 """The arrays that a simulation lives in: tables of plain columns, for compiled code to work on.
 
 A connection is a flow of the schedule or a stream of a training job. Streams stand for the whole
-run and come first; flows take a free place when they start and give it back when they end.
+run and come first, then a feeder for each of them (see core.split); flows take a free place when
+they start and give it back when they end.
 Times are nanoseconds and rates bytes per nanosecond, both as floats: a day fits without loss.
 
 Each table is one structured array (`table.column[row]`): a handful of arguments for the compiled
@@ -45,12 +46,13 @@ class Scratch(NamedTuple):
     dirty: Integers  # links to settle
     members: Integers  # connections being settled
     touched: Integers  # links being settled
+    split: Integers  # streams that could send ahead of what their way lets through
     told: Integers  # streams whose owner has to hear something
     told_kind: Integers
 
 
 # Places in Scratch.counts
-N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, ISOLATES, HAS_FLOORS = range(8)
+N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, N_SPLIT, ISOLATES, HAS_FLOORS = range(9)
 
 
 def table(count: int, **columns: Any) -> Table:
@@ -82,11 +84,15 @@ def connections(count: int) -> Table:
         after=[INT, HOPS],  # neighbours in the list of connections at each link
         before=[INT, HOPS],
         flow=[INT],  # of the schedule; -1 for a stream
+        ack=[FLOAT],  # bytes of acknowledgements for each byte
+        queued=[FLOAT],  # bytes of the messages behind the one being sent
+        partner=[INT],  # a stream's feeder, a feeder's stream; -1 for a flow
+        split=[INT],  # its feeder sends ahead of it
         member_of=[INT],  # stamp of the last time that it was settled
         new_rate=[FLOAT],
         frozen=[INT],
     )
-    made["flow"] = -1
+    made["flow"] = made["partner"] = -1
     return made
 
 
@@ -169,6 +175,7 @@ def scratch(connections: int, links: int, streams: int, floors: Sequence[float])
         dirty=integers(links),
         members=integers(connections),
         touched=integers(links),
+        split=integers(streams),
         told=integers(4 * streams + 64),
         told_kind=integers(4 * streams + 64),
     )

@@ -25,6 +25,7 @@ from testbed.engine import (
 )
 from testbed.errors import CannotRun, RunFailed
 from testbed.folder import RunFolder, write_atomically, write_json
+from testbed.limits import demand_bridge
 from testbed.seal import sealed
 from testbed.spec import Experiment
 from testbed.spechosts import DOCKER
@@ -37,6 +38,8 @@ NAME = "virtual"
 MIB = 2**20
 BASE_MEMORY = 512 * MIB
 MEMORY_A_HOST = 64 * MIB  # two interpreters, their buffers, the queues of two ports
+MEMORY_A_SWITCH = 8 * MIB  # a shell and a namespace
+MEMORY_A_LINK = 4 * MIB  # the queues of its two ports
 MEMORY_A_FLOW = 4_000
 MEMORY_A_STACK = 1024 * MIB  # the pages of torch's libraries, read from the host's files
 MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and fusion buffers
@@ -45,6 +48,7 @@ MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and 
 SILENCE_S = 60.0
 SILENCE_FACTOR = 20
 PACKET_S = 30e-6
+NODE_START_S = 1.0  # a shell, its addresses and its queues; a fifth of that on an idle machine
 STACK_START_S = 120.0  # importing torch takes 10 s of an idle machine, and shows nothing
 SAMPLE = 0.01
 
@@ -84,6 +88,7 @@ def demand(experiment: Experiment) -> None:
             "exact already: leave it out"
         )
     demand_features(experiment, features(), tcp_names(), "the guest's kernel")
+    demand_bridge(experiment)
     needed, free = memory_byte(experiment), psutil.virtual_memory().available
     if needed > free:
         raise CannotRun(
@@ -94,7 +99,9 @@ def demand(experiment: Experiment) -> None:
 
 def memory_byte(experiment: Experiment) -> int:
     """What the guest gets; pages that it never touches cost nothing."""
-    hosts = experiment.topology.hosts
+    hosts, graph = experiment.topology.hosts, topology_of(experiment)
+    inner_links = len(graph.links) - hosts
+    switches = len(graph.switches) - 1  # the one of a rack is in the base
     flows = sum(
         (mix.arrivals_per_second or 0) * hosts * experiment.duration_ns / 1e9
         for mix in experiment.flows
@@ -106,7 +113,8 @@ def memory_byte(experiment: Experiment) -> int:
         for job in experiment.training
         if job.backend != "native"
     )
-    return BASE_MEMORY + hosts * MEMORY_A_HOST + int(flows * MEMORY_A_FLOW) + stacks
+    inner = switches * MEMORY_A_SWITCH + inner_links * MEMORY_A_LINK
+    return BASE_MEMORY + hosts * MEMORY_A_HOST + inner + int(flows * MEMORY_A_FLOW) + stacks
 
 
 def parallel(experiment: Experiment) -> int:
@@ -189,8 +197,9 @@ def in_guest() -> list[str]:
 
 def silence_s(experiment: Experiment, setting: Setting) -> float:
     """How long a guest may say nothing: it grows with the packets between two words."""
-    line_byte = experiment.topology.rate_bps / 8 * experiment.duration_ns / 1e9
+    links_bps = sum(link.cable.rate_bps for link in setting.topology.links)
     frame_byte = 15_000 if setting.wiring.offload else 1_500
-    packets = experiment.topology.hosts * line_byte / frame_byte * SAMPLE
+    packets = links_bps / 8 * experiment.duration_ns / 1e9 / frame_byte * SAMPLE
     stacks = STACK_START_S * any(job.backend != "native" for job in experiment.training)
-    return SILENCE_S + stacks + SILENCE_FACTOR * packets * PACKET_S
+    nodes = NODE_START_S * (len(setting.topology.hosts) + len(setting.topology.switches))
+    return SILENCE_S + nodes + stacks + SILENCE_FACTOR * packets * PACKET_S

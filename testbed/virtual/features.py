@@ -15,13 +15,15 @@ def _options() -> frozenset[str]:
 
 
 def features() -> frozenset[str]:
-    """Qdiscs and classifiers by the names that policies use."""
+    """Qdiscs and classifiers by the names that policies use, and whether routers know multipath."""
     found = {
         option.removeprefix(prefix).lower()
         for option in _options()
         for prefix in _PREFIXES
         if option.startswith(prefix)
     }
+    if "CONFIG_IP_ROUTE_MULTIPATH" in _options():
+        found.add("multipath")
     return frozenset(found | _BUILT_IN)
 
 

@@ -6,6 +6,7 @@ thing, `performance.json`; everything that needs more of Python happens outside.
 
 import json
 import os
+import resource
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from testbed.engine import Run, Setting, Wiring, topology_of
 from testbed.folder import RunFolder
+from testbed.limits import files_of
 from testbed.live import perform
 from testbed.spec import load
 
@@ -27,6 +29,7 @@ def main(path: Path) -> None:
     order: dict[str, Any] = json.loads((path / ORDER).read_text())
     experiment = load(path / "experiment.yaml")
     [choice] = [choice for choice in experiment.policies if choice.label == order["label"]]
+    allow_files(files_of(experiment))
     run = Run(experiment, choice, order["seed"], run_id="guest")
     setting = Setting(topology_of(experiment), Wiring(**order["wiring"]))
     with open(PROGRESS, "w", buffering=1) as line:
@@ -36,6 +39,13 @@ def main(path: Path) -> None:
 
         performance = perform(run, setting, RunFolder(path), on_time, measure_link=False)
     (path / RESULT).write_text(json.dumps(asdict(performance)))
+
+
+def allow_files(needed: int) -> None:
+    """A fresh kernel allows 1,024 open files to a process; the guest's root may change that."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if needed > allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(needed, most)))
 
 
 if __name__ == "__main__":

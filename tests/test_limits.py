@@ -1,0 +1,87 @@
+"""What is too large for a live engine is refused in one line, before anything is started."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed import limits, realtime
+from testbed.engine import MULTIPATH, demand_features
+from testbed.errors import CannotRun
+from testbed.spec import Experiment, load
+from testbed.virtual import engine as virtual
+from testbed.virtual.features import features, tcp_names
+from tests.conftest import REPOSITORY, giveway
+
+QUICKSTART = REPOSITORY / "experiments" / "quickstart.yaml"
+LINK = "rate: 10 Gbit/s, delay: about 10 us, queue: 100 packets"
+
+
+def quickstart(topology: str) -> Experiment:
+    return load(QUICKSTART, [f"topology={{{topology}, {LINK}}}"])
+
+
+def test_a_switch_with_more_ports_than_a_bridge_is_refused() -> None:
+    limits.demand_bridge(quickstart("kind: tor, hosts: 1023"))
+    with pytest.raises(CannotRun, match="a Linux bridge has 1023 ports"):
+        limits.demand_bridge(quickstart("kind: tor, hosts: 1024"))
+    limits.demand_bridge(quickstart("kind: fat-tree, k: 16"))
+
+
+def test_files_terminals_and_memory_are_counted_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = quickstart("kind: fat-tree, k: 16")
+    files = 2 * (1024 + 320) + 2 * 1024 + 1 + limits.FILES_BESIDES
+    assert limits.files_of(tree) == files
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+    monkeypatch.setattr(limits, "terminals_free", lambda: 1344)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 2**40}))
+    limits.demand_room(tree)
+    monkeypatch.setattr(limits, "terminals_free", lambda: 1343)
+    with pytest.raises(CannotRun, match="1024 hosts and 320 switches need 1344 terminals"):
+        limits.demand_room(tree)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files - 1, files))
+    with pytest.raises(CannotRun, match=f"need {files} open files"):
+        limits.demand_room(tree)
+    monkeypatch.undo()
+    monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 2**30}))
+    with pytest.raises(CannotRun, match=r"GiB of memory, and 1\.0 GiB are free"):
+        limits.demand_room(quickstart("kind: fat-tree, k: 8"))
+
+
+def test_switches_and_their_links_need_memory_in_the_guest_and_a_rack_what_it_always_did() -> None:
+    """A rack's share is part of the kernel's command line, and so of every digest."""
+    rack = quickstart("kind: tor, hosts: 16")
+    hosts_and_flows = virtual.memory_byte(rack)
+    tree = quickstart("kind: fat-tree, k: 4")
+    inner = 19 * virtual.MEMORY_A_SWITCH + 32 * virtual.MEMORY_A_LINK
+    assert virtual.memory_byte(tree) == hosts_and_flows + inner
+    flows = int(46.0 * 16 * 4 * virtual.MEMORY_A_FLOW)
+    assert hosts_and_flows == virtual.BASE_MEMORY + 16 * virtual.MEMORY_A_HOST + flows
+
+
+def test_a_kernel_without_multipath_refuses_several_ways_and_takes_a_rack() -> None:
+    without = features() - {MULTIPATH}
+    assert MULTIPATH in features()
+    demand_features(quickstart("kind: tor, hosts: 4"), without, tcp_names(), "this kernel")
+    spines = quickstart("kind: leaf-spine, hosts: 4, leaves: 2, spines: 2")
+    demand_features(spines, features(), tcp_names(), "this kernel")
+    with pytest.raises(CannotRun, match="leaf-spine has several ways between two hosts"):
+        demand_features(spines, without, tcp_names(), "this kernel")
+
+
+@pytest.mark.root
+def test_the_realtime_engine_asks_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "terminals_free", lambda: 3)
+    with pytest.raises(CannotRun, match="need 5 terminals, and 3 are free"):
+        realtime.demand(load(QUICKSTART))
+
+
+@pytest.mark.virtual
+def test_too_many_hosts_for_the_guest_end_with_exit_code_3(tmp_path: Path) -> None:
+    topology = f"{{kind: leaf-spine, hosts: 4096, leaves: 256, spines: 64, {LINK}}}"
+    done = giveway(
+        "run", QUICKSTART, "--engine", "virtual", "--set", f"topology={topology}",
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "GiB of memory in the guest" in done.stderr
+    assert not (tmp_path / "out").exists()
