@@ -201,13 +201,10 @@ class Stage:
             }
             if job.backend == "native":
                 config |= {"tos": tos_of(band), "order": job.order, "barrier": job.barrier}
-<<<<<<< HEAD
                 if self._run.steers(job.name):
                     config |= {"steered_by": self._policy.name}
-=======
                 if self._network.topology.routed:
                     config["source_port"] = worker_source(self._run.seed, job.name, rank)
->>>>>>> main
             else:
                 config |= {"device": self._network.device(host)}
             target = f"{STACKS[job.backend].module}:main"
