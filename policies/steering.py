@@ -17,7 +17,7 @@ class Gradient:
     layer: int
     byte: int  # of the gradient
     ready_ns: int  # when it was, or will be, computed
-    due_ns: int  # when the next forward pass wants it, if the iteration takes no longer than compute
+    due_ns: int  # when the next forward pass wants it, if nothing but compute takes time
 
 
 @dataclass(frozen=True)

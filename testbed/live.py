@@ -201,12 +201,12 @@ class Stage:
             }
             if job.backend == "native":
                 config |= {"tos": tos_of(band), "order": job.order, "barrier": job.barrier}
-                if self._run.steers(job.name):
-                    config |= {"steered_by": self._policy.name}
                 if self._network.topology.routed:
                     config["source_port"] = worker_source(self._run.seed, job.name, rank)
             else:
                 config |= {"device": self._network.device(host)}
+            if self._run.steers(job.name):
+                config["steered_by"] = self._policy.name
             target = f"{STACKS[job.backend].module}:main"
             tasks.append(self._start(target, f"{job.name}-{host}", host, config))
         self._workers[job.name] = tasks

@@ -58,7 +58,7 @@ def test_slack_is_what_is_left_after_sending_in_order() -> None:
     first = Gradient(0, 3 * MS, ready_ns=4 * MS, due_ns=20 * MS)
     second = Gradient(1, 5 * MS, ready_ns=0, due_ns=21 * MS)
     sight = Sight(1 * MS, ITERATION_NS, (), 2 * MS, (first, second))
-    # Under way until 3, the second until 8, because the first was not ready yet; then that until 11.
+    # Under way until 3; the second until 8, as the first was not ready; then that until 11.
     assert slack_ns(sight, 1.0) == 9 * MS
     assert slack_ns(Sight(0, ITERATION_NS, (), 0, ()), 1.0) is None
 

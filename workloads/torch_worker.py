@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from workloads import torch_model
+from workloads.agent import Agent
 from workloads.control import Control
 from workloads.loop import Clock
 from workloads.stacks import Pacer, Recorder, Settings, Transfer, Warden, layers_of
@@ -62,7 +63,7 @@ def train(settings: Settings, control: Control, make: Callable[[Settings], Stack
     warden.say("ready")
     clock = Clock(warden.hear()["epoch_ns"], settings.dilation)
     pacer.clock = clock
-    warden.go(clock, recorder)
+    warden.go(clock, recorder, Agent(settings, recorder) if settings.steered_by else None)
     stack.begin(clock, recorder, pacer)
     try:
         iterate(settings, clock, stack, model, recorder, pacer)
