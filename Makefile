@@ -1,5 +1,5 @@
 # Giveway: `make demo` and `make test` do everything, set-up included.
-.PHONY: help setup demo virtual torch horovod image test test-all lint bench clean
+.PHONY: help setup demo virtual torch horovod image test test-all lint bench agreement clean
 
 # The realtime engine makes network namespaces, which takes root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -40,6 +40,9 @@ lint: setup ## formatter, linter, types
 
 bench: setup ## measure what the project promises about speed, as ratios
 	@$(SUDO) .venv/bin/python -m bench
+
+agreement: setup ## compare the fluid engine with the virtual one: writes docs/agreement.md
+	@.venv/bin/python -m bench.agreement
 
 clean: setup ## remove what killed runs have left
 	@$(SUDO) .venv/bin/giveway clean

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from testbed.errors import BadInput, GivewayError, RunFailed
 from testbed.records import SCHEMA_VERSION, TABLES
 
-VERDICTS = ("faithful", "doubtful", "broken")  # from best to worst
+# From best to worst. A simulation is neither good nor bad: there was nothing to keep up with.
+VERDICTS = ("faithful", "simulated", "doubtful", "broken")
 
 
 @dataclass(frozen=True)

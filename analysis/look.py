@@ -7,6 +7,7 @@ colours are chosen to be told apart by colour-blind readers, and differ in dash 
 
 import io
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -42,6 +43,9 @@ COLOURS = {
     "backward": ("#5fb3ab", "#23807a"),
     "transfer": ("#dd8a1a", "#f2ab4b"),
     "wait": ("#e3ddd2", "#4a443b"),
+    "gain": ("#2a9d6f", "#2f9e74"),
+    "middling": ("#e0b020", "#b8901c"),
+    "pay": ("#d1492e", "#d05c40"),
 }
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "D", "^", "v", "P")
@@ -72,16 +76,21 @@ class Picture:
 
 def looks(plan: Plan) -> dict[str, Look]:
     """Every policy's look by label. The first, which the others are held against, is grey."""
+    return looks_of({policy.label: policy.title for policy in plan.policies})
+
+
+def looks_of(titles: Mapping[str, str]) -> dict[str, Look]:
+    """A look for each label of `titles`, in their order."""
     return {
-        policy.label: Look(
-            policy.label,
-            policy.title,
+        label: Look(
+            label,
+            title,
             f"policy-{index % len(MARKERS)}",
             DASHES[index % len(DASHES)],
             MARKERS[index % len(MARKERS)],
             MARKS[index % len(MARKS)],
         )
-        for index, policy in enumerate(plan.policies)
+        for index, (label, title) in enumerate(titles.items())
     }
 
 

@@ -50,20 +50,17 @@ def flows_in_window(
     begin, end = window_ns
     chosen = flows[(flows["scheduled_ns"] >= begin) & (flows["scheduled_ns"] < end)].copy()
     size = chosen["size_byte"].to_numpy(dtype=float)
-    bounds = {mix.name: (mix.small_max_byte, mix.large_min_byte) for mix in mixes}
-    small_max = np.array([bounds[name][0] for name in chosen["mix"]], dtype=float)
-    large_min = np.array([bounds[name][1] for name in chosen["mix"]], dtype=float)
+    mixes = list(mixes)
+    small_max = chosen["mix"].map({mix.name: mix.small_max_byte for mix in mixes}).to_numpy(float)
+    large_min = chosen["mix"].map({mix.name: mix.large_min_byte for mix in mixes}).to_numpy(float)
     chosen["size_class"] = np.where(
         size <= small_max, "small", np.where(size >= large_min, "large", "medium")
     )
     chosen["fct_ns"] = chosen["end_ns"].astype(float) - chosen["start_ns"].astype(float)
     sending, receiving = _host_rates(rates_bps)
-    rate = np.array(
-        [
-            min(sending.get(src, np.inf), receiving.get(dst, np.inf))
-            for src, dst in zip(chosen["src"], chosen["dst"], strict=True)
-        ],
-        dtype=float,
+    rate = np.minimum(
+        chosen["src"].map(sending).to_numpy(float, na_value=np.inf),
+        chosen["dst"].map(receiving).to_numpy(float, na_value=np.inf),
     )
     ideal_ns = size * 8e9 / rate
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -4,55 +4,37 @@ It needs no network, no script and no other file: pictures are set into the page
 """
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from analysis import backends, compare, look, plots, tables, timeline, words
+from analysis.files import write_whole
 from analysis.folder import VERDICTS, Results, load
+from analysis.page import template
 from analysis.stats import FEWEST_UNITS
 from analysis.summary import Summary, summarise
-from testbed.errors import RunFailed
-
-TEMPLATE = Path(__file__).with_name("report.html")
 
 
 def write(out: Path) -> Path:
     """Write summary.json and report.html into a folder of finished runs."""
     results = load(out)
     summary = summarise(results)
-    _write_whole(out / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
-    return _write_whole(out / "report.html", render(results, summary))
+    write_whole(out / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    return write_whole(out / "report.html", render(results, summary))
 
 
 def render(results: Results, summary: Summary) -> str:
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "duration": words.duration,
-        "duration_interval": words.duration_interval,
-        "percent": words.percent,
-        "percent_interval": words.percent_interval,
-        "verdict": words.verdict,
-    }
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     plan = results.plan
     looks = look.looks(plan)
-    return template.render(
+    return template("report.html").render(
         summary=summary,
         plan=plan,
         looks=looks,
-        colours=look.COLOURS,
         rows=tables.comparison_table(summary),
         fidelity=_worst(results),
+        fine=("faithful", "simulated"),
         runs=list(results.runs.values()),
         facts=_facts(results),
         claims=[_claim(claim, summary) for claim in summary["claims"]],
@@ -236,21 +218,3 @@ def _range(values: list[float]) -> str:
     if min(values) == max(values):
         return words.duration(values[0])
     return words.duration_interval([min(values), max(values)])
-
-
-def _write_whole(path: Path, text: str) -> Path:
-    """Write beside and rename, so that a reader sees the old file or the new one, never half."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as problem:
-        beside.unlink(missing_ok=True)
-        raise RunFailed(
-            f"{path}: cannot be written ({problem.strerror or problem}). "
-            f"Make room or check the rights, then: giveway report {path.parent}"
-        ) from problem
-    return path

@@ -72,7 +72,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
         "name": plan.name,
         "question": plan.question,
         "engine": plan.engine,
-        "digest": _digest(results),
+        "digest": digest(results),
         "seeds": list(plan.seeds),
         "window_ns": list(plan.window_ns),
         "interval": {
@@ -89,7 +89,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
     return cleaned
 
 
-def _digest(results: Results) -> str:
+def digest(results: Results) -> str:
     """One digest for the records of all runs; equal only if every run's are equal."""
     lines = [
         f"{label} {seed} {run.manifest.get('digest')}"

@@ -117,6 +117,8 @@ def _caution(policies: dict[str, Any]) -> str:
         ]
         if titles:
             return f"{advice} ({kind} run under {and_list(titles)}): "
+    if any(entry["fidelity"]["verdict"] == "simulated" for entry in policies.values()):
+        return "In simulation, "
     return ""
 
 

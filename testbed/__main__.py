@@ -2,4 +2,5 @@
 
 from testbed.cli import main
 
-main()
+if __name__ == "__main__":  # helper processes (testbed/pool.py) import this module too
+    main()

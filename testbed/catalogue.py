@@ -9,9 +9,10 @@ from rich.table import Table
 
 import policies
 import topologies
-from testbed import engines
+from testbed import engines, sweepspec
 from testbed.errors import BadInput
 from testbed.spec import load
+from testbed.specfile import read_mapping
 from workloads import profiles, sizes
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
@@ -48,7 +49,12 @@ def show(console: Console) -> None:
 def _experiments() -> Iterable[tuple[str, str]]:
     for path in sorted(EXPERIMENTS.glob("*.yaml")):
         try:
-            yield f"experiments/{path.name}", load(path).question
+            if "sweep" in read_mapping(path):
+                grid = sweepspec.load(path)
+                said = f"{grid.first.question} (giveway sweep, {grid.runs} runs)"
+            else:
+                said = load(path).question
+            yield f"experiments/{path.name}", said
         except BadInput as error:
             yield f"experiments/{path.name}", str(error)
 

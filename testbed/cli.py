@@ -1,4 +1,4 @@
-"""The command line: `giveway doctor | list | run | report | profile | clean`.
+"""The command line: `giveway doctor | list | run | sweep | report | agree | reproduce | …`.
 
 Exit codes: 0 done and all claims hold, 1 a claim does not hold, 2 bad input, 3 the machine cannot
 do it, 4 a run failed, 130 interrupted.
@@ -14,16 +14,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from testbed import catalogue, doctor, engines, units
+from testbed import catalogue, cli_reproduce, cli_sweep, doctor, engines, units
 from testbed.clean import clean as clean_up
+from testbed.cli_sweep import HOUR_S, INTERRUPTED
 from testbed.errors import BadInput, GivewayError
 from testbed.progress import Progress, counted
 from testbed.spec import load
 from testbed.spechosts import DOCKER
 from workloads import profiler, profiles
-
-INTERRUPTED = 130
-HOUR_S = 3600.0
 
 app = typer.Typer(
     help="When training shares a network with latency-sensitive traffic: who gives way, "
@@ -49,7 +47,7 @@ def main() -> None:
 def run(
     file: Annotated[Path, typer.Argument(help="an experiment file")],
     out: Annotated[Path | None, typer.Option(help="where to put the results")] = None,
-    engine: Annotated[str, typer.Option(help="auto, realtime or virtual")] = engines.AUTO,
+    engine: Annotated[str, typer.Option(help=engines.CHOICE)] = engines.AUTO,
     policy: Annotated[list[str] | None, typer.Option(help="only this policy (repeatable)")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="only this seed (repeatable)")] = None,
     set_: Annotated[
@@ -88,6 +86,10 @@ def run(
     show(out, expect)
 
 
+cli_sweep.add_to(app, console)
+cli_reproduce.add_to(app, console)
+
+
 @app.command()
 def report(folder: Annotated[Path, typer.Argument(help="the folder of a run")]) -> None:
     """Write summary and report of a finished run again.
@@ -95,9 +97,29 @@ def report(folder: Annotated[Path, typer.Argument(help="the folder of a run")]) 
     Example: giveway report runs/first
     """
     from analysis import report as reports
+    from analysis import sweep
 
+    if sweep.is_sweep(folder):
+        sweep.write(folder)
+        cli_sweep.show(console, folder)
+        return
     reports.write(folder)
     show(folder)
+
+
+@app.command()
+def agree(
+    reference: Annotated[Path, typer.Argument(help="the folder of a run")],
+    other: Annotated[Path, typer.Argument(help="the same experiment, run on another engine")],
+) -> None:
+    """Print how far two engines are apart on the same experiment.
+
+    Example: giveway agree runs/replay-virtual runs/replay-fluid
+    """
+    from analysis.agreement import compared
+
+    for part in compared(reference, other):
+        console.print(part, markup=False, highlight=False, soft_wrap=True)
 
 
 def show(out: Path, expect: str | None = None) -> None:

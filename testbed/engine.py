@@ -61,12 +61,15 @@ class Performance:
 
     network: dict[str, Any]
     measured: dict[str, float | None]
+    simulated: bool = False  # calculated, not played
 
 
 class Engine(Protocol):
     """What the module of an engine has."""
 
     NAME: str
+    __name__: str  # of the module: a helper process imports it
+    IN_PROCESSES: bool  # it computes in Python, so that runs at once need a process each
 
     def demand(self, experiment: Experiment) -> None:
         """Raise CannotRun if this machine cannot do it; nothing has been started."""

@@ -17,6 +17,7 @@ DESCRIPTIONS = {
     "fluid": "a simulation of flows, no packets: thousands of hosts, whole grids in seconds",
 }
 AUTO = "auto"
+CHOICE = ", ".join([AUTO, *MODULES])  # for the help of commands
 
 
 def resolve(name: str, *, containers: bool = False) -> str:

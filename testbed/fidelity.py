@@ -40,6 +40,7 @@ BOUNDS: dict[str, Bound] = {
     ),
 }
 VERDICTS = ("faithful", "doubtful", "broken")
+SIMULATED = "simulated"  # nothing was measured, so nothing can be judged: neither good nor bad
 
 
 def verdict(measured: Mapping[str, float | None]) -> tuple[str, list[str]]:

@@ -26,6 +26,7 @@ from testbed.spec import Experiment
 from testbed.spechosts import DOCKER, ContainerSpec
 
 NAME = "realtime"
+IN_PROCESSES = False
 LOCK_NAME = "\0giveway-realtime"  # an abstract socket: gone with its process, even by kill -9
 TURN_S = 0.2  # between two looks whether it is our turn
 TIMER_SLACK_NS = 200_000

@@ -3,15 +3,14 @@
 import secrets
 import signal
 from collections.abc import Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
 from analysis import report
 from testbed import engines, folder
 from testbed.clean import clean
-from testbed.engine import Engine, Run, Setting
-from testbed.folder import RunFolder
+from testbed.engine import Run, Setting
+from testbed.pool import Task, execute_all
 from testbed.progress import Progress
 from testbed.spec import Experiment
 from testbed.stacks import demand_stacks, notices
@@ -37,17 +36,36 @@ def run_experiment(
             progress.say(notice)
         folder.create(out)
         setting = engine.settle(experiment, progress.say, run_id)
-        links = [
-            {"link": f"{near}->{far}", "rate_bps": link.cable.rate_bps}
-            for link in setting.topology.links
-            for near, far in ((link.a, link.b), (link.b, link.a))
-        ]
-        folder.write_atomically(out / "experiment.yaml", experiment.to_yaml())
-        folder.write_json(out / "plan.json", experiment.plan(engine.NAME, command, links))
-        runs = in_turns(experiment, run_id)
-        execute_all(engine, runs, out, setting, progress)
+        describe(experiment, out, engine.NAME, command, setting)
+        execute_all(engine, tasks(experiment, out, setting, run_id), progress)
     progress.say("analysing …")
     report.write(out)
+
+
+def describe(
+    experiment: Experiment, out: Path, engine_name: str, command: str, setting: Setting
+) -> None:
+    """Leave the experiment in its folder: for people to run again, for analysis to read."""
+    links = [
+        {"link": f"{near}->{far}", "rate_bps": link.cable.rate_bps}
+        for link in setting.topology.links
+        for near, far in ((link.a, link.b), (link.b, link.a))
+    ]
+    folder.write_atomically(out / "experiment.yaml", experiment.to_yaml())
+    folder.write_json(out / "plan.json", experiment.plan(engine_name, command, links))
+
+
+def tasks(experiment: Experiment, out: Path, setting: Setting, run_id: str) -> list[Task]:
+    """All runs of an experiment, each with its folder."""
+    return [
+        Task(
+            run,
+            out / run.choice.label / f"seed-{run.seed}",
+            setting,
+            f"{run.choice.label}, seed {run.seed}",
+        )
+        for run in in_turns(experiment, run_id)
+    ]
 
 
 def in_turns(experiment: Experiment, run_id: str) -> list[Run]:
@@ -62,37 +80,6 @@ def in_turns(experiment: Experiment, run_id: str) -> list[Run]:
         for turn, seed in enumerate(experiment.seeds)
         for at in range(len(choices))
     ]
-
-
-def execute_all(
-    engine: Engine, runs: list[Run], out: Path, setting: Setting, progress: Progress
-) -> None:
-    """One after another, or as many at once as the engine can without changing a result."""
-
-    def execute(run: Run) -> None:
-        run_folder = RunFolder(out / run.choice.label / f"seed-{run.seed}")
-        name = f"{run.choice.label}, seed {run.seed}"
-        with progress.run(name, run.experiment.duration_ns) as on_time:
-            engine.execute(run, run_folder, setting, on_time)
-
-    at_once = engine.parallel(runs[0].experiment)
-    if at_once == 1:
-        for run in runs:
-            execute(run)
-        return
-    with ThreadPoolExecutor(at_once) as pool:
-        futures = [pool.submit(execute, run) for run in runs]
-        try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        except BaseException:
-            engine.cancel()
-            pool.shutdown(cancel_futures=True)
-            raise
-        failed = [future for future in done if future.exception()]
-        if failed:
-            engine.cancel()
-            pool.shutdown(cancel_futures=True)
-            failed[0].result()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ every table. So a folder that says so is whole, whatever happened to the machine
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +15,12 @@ import pyarrow.parquet as pq
 
 from testbed import machine, stacks
 from testbed.engine import Performance, Run, Setting
-from testbed.fidelity import verdict
+from testbed.fidelity import SIMULATED, verdict
 from testbed.folder import Row, RunFolder, now, write_json, writing
 from testbed.records import SCHEMA_VERSION, TABLES
 from workloads.schedule import Schedule, schedule_of
+
+DIGESTED = ("flows", "iterations")
 
 
 def sealed(
@@ -50,10 +53,12 @@ def sealed(
     }
     try:
         performance = perform()
-        word, reasons = verdict(performance.measured)
+        judged, reasons = (
+            (SIMULATED, []) if performance.simulated else verdict(performance.measured)
+        )
         manifest["network"] = performance.network
         manifest["fidelity"] = {
-            "verdict": word,
+            "verdict": judged,
             "reasons": reasons,
             "measured": performance.measured,
         }
@@ -79,8 +84,46 @@ def seal(folder: RunFolder, records: Mapping[str, list[Row]], manifest: Mapping[
 
 def digest(records: Mapping[str, list[Row]]) -> str:
     """Of what happened to flows and iterations, every time included."""
-    told = [records.get(name, []) for name in ("flows", "iterations")]
+    told = [records.get(name, []) for name in DIGESTED]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def trouble(path: Path, engine: str, label: str, seed: int) -> str | None:
+    """What is wrong with a folder that should hold this run, sealed; None if it does.
+
+    Whole tables are not enough: what they hold must still be what the manifest's digest says.
+    """
+    for name in ("manifest.json", *(f"{table}.parquet" for table in TABLES)):
+        if not (path / name).is_file():
+            return f"{name} is missing"
+    try:
+        manifest = json.loads((path / "manifest.json").read_text())
+        if manifest.get("status") != "finished":
+            return f"its status is {manifest.get('status')}"
+        found = (
+            manifest["schema_version"],
+            manifest["engine"],
+            manifest["label"],
+            manifest["seed"],
+        )
+        if found != (SCHEMA_VERSION, engine, label, seed):
+            return "it is another run's folder"
+        for name in TABLES.keys() - DIGESTED:
+            pq.read_metadata(path / f"{name}.parquet")
+        if digest(_stored(path)) != manifest["digest"]:
+            return "its records are not those that were sealed"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        return f"it cannot be read ({type(error).__name__})"
+    return None
+
+
+def _stored(path: Path) -> dict[str, list[Row]]:
+    """The rows of the tables that the digest is of, as they were when it was taken."""
+    tables = {name: pq.ParquetFile(path / f"{name}.parquet").read() for name in DIGESTED}
+    return {
+        name: [list(row) for row in zip(*table.to_pydict().values(), strict=True)]
+        for name, table in tables.items()
+    }
 
 
 def write_table(folder: RunFolder, name: str, schema: pa.Schema, rows: list[Row]) -> None:

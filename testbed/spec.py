@@ -388,6 +388,15 @@ def _planned_job(job: TrainingJob) -> dict[str, Any]:
 def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     """The experiment in a file, with `key.path=value` overrides. Raises BadInput, in one line."""
     data = with_overrides(path, read_mapping(path), overrides)
+    if "sweep" in data:
+        raise bad(
+            f"{path}: sweep: this file describes many experiments; use `giveway sweep {path}`"
+        )
+    return validated(path, data, overrides)
+
+
+def validated(path: Path, data: dict[Any, Any], overrides: Sequence[str] = ()) -> Experiment:
+    """The experiment that is written in `data`, which came from the file `path`."""
     try:
         experiment = Experiment.model_validate(data, context={"folder": path.parent})
     except ValidationError as error:

@@ -117,10 +117,16 @@ def with_overrides(path: Path, data: dict[Any, Any], overrides: Sequence[str]) -
         if not equals or not key.strip():
             raise bad(f"--set {override}: write it as key=value, like duration=2 s")
         try:
-            data = _replaced(data, key.strip().split("."), _parsed(text))
+            data = with_value(data, key.strip(), _parsed(text))
         except ValueError as error:
             raise bad(f"{path}: --set {override}: {error}") from None
     return data
+
+
+def with_value(data: dict[Any, Any], key: str, value: Any) -> dict[Any, Any]:
+    """The same data with the value at `key.path` replaced. Raises ValueError if there is no way."""
+    changed: dict[Any, Any] = _replaced(data, key.split("."), value)
+    return changed
 
 
 def _replaced(node: Any, keys: Sequence[str], value: Any, done: str = "") -> Any:

@@ -305,3 +305,32 @@ def links(what: Folder, label: str) -> dict[str, list[Any]]:
                     rows["bytes"].append(int((index + 1) * 0.1 * RATE_BPS / 8 * time / SECOND))
                     rows["drops"].append(time // SECOND)
     return rows
+
+
+def write_sweep(out: Path) -> Path:
+    """A sweep of 2 x 3 points, in which every point is a folder of runs."""
+    axes = {"ratio": ["16", "2"], "load": ["23", "46", "92"]}
+    points = [
+        {"folder": f"{ratio}-{load}", "at": {"ratio": ratio, "load": load}}
+        for ratio in axes["ratio"]
+        for load in axes["load"]
+    ]
+    for number, point in enumerate(points):
+        effects = {
+            "fifo": Effect(small=6.0, medium=2.2, large=1.6, training=1.08),
+            "strict-priority": Effect(small=6.0 - number, large=1.5, training=1.1 + 0.2 * number),
+        }
+        write(out / "points" / str(point["folder"]), Folder(effects=effects))
+    raw = {
+        "schema_version": SCHEMA_VERSION,
+        "name": "grid",
+        "question": "Where does it pay?",
+        "engine": "virtual",
+        "command": "giveway sweep grid.yaml",
+        "axes": [{"name": n, "title": f"{n} of it", "labels": ls} for n, ls in axes.items()],
+        "points": points,
+        "policies": ["fifo", "strict-priority"],
+        "seeds": [0, 1, 2],
+    }
+    (out / "sweep.json").write_text(json.dumps(raw), encoding="utf-8")
+    return out

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis import folder, report, stats, summary, tables
+from analysis import files, folder, report, stats, summary, tables
 from testbed.errors import GivewayError
 from tests import run_folders
 from tests.run_folders import SECOND, Effect, Folder
@@ -143,7 +143,7 @@ def test_a_full_disk_is_reported_and_leaves_the_old_report(
     def full(_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(report.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(GivewayError, match=r"summary\.json.*No space left on device"):
         report.write(out)
     assert sorted(path.name for path in out.iterdir()) == before

@@ -40,10 +40,12 @@ def test_topologies_and_policies_do_no_io(path: Path) -> None:
     assert "open(" not in path.read_text()
 
 
-# The nursery forks tasks for processes.py; the kernel recipe runs apt and make, no part of a run.
+# The nursery forks tasks for processes.py; pool.py has helpers that simulate and analyse; the
+# kernel recipe runs apt and make, no part of a run.
 STARTERS = {
     "testbed/processes.py",
     "testbed/nursery.py",
+    "testbed/pool.py",
     "testbed/virtual/build.py",
     "testbed/virtual/source.py",
     "testbed/virtual/measure.py",

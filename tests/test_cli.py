@@ -7,7 +7,9 @@ from tests.conftest import giveway
 from workloads import profiles, sizes
 
 
-@pytest.mark.parametrize("command", ["run", "report", "profile", "doctor", "list", "clean"])
+@pytest.mark.parametrize(
+    "command", ["run", "sweep", "report", "reproduce", "profile", "doctor", "list", "clean"]
+)
 def test_help_shows_an_example(command: str) -> None:
     done = giveway(command, "--help")
     assert done.returncode == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis import report
+from analysis import report, sweep
 from tests import run_folders
 from tests.run_folders import Effect, Folder
 
@@ -132,3 +132,25 @@ def test_the_report_asks_for_nothing_outside_itself(browser: Any, tmp_path: Path
         "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
     )
     assert (page, ink) == ("rgb(20, 24, 29)", "rgb(232, 234, 237)")
+
+
+def test_the_report_of_a_sweep_reads_well_at_every_width(browser: Any, tmp_path: Path) -> None:
+    path = sweep.write(run_folders.write_sweep(tmp_path / "out"))
+    for width in (400, 800, 1400):
+        open_at(browser, path, width)
+        save_whole_page(browser, tmp_path / f"sweep-{width}.png", width)
+        assert browser.get_log("browser") == []
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        pictures = browser.execute_script(
+            "return [...document.querySelectorAll('.picture')].map(p => {"
+            "  const texts = [...p.querySelectorAll('text')].map(t => t.getBoundingClientRect());"
+            "  return {alt: p.getAttribute('aria-label').length,"
+            "    left: Math.min(...texts.map(t => t.left)),"
+            "    right: Math.max(...texts.map(t => t.right))};"
+            "})"
+        )
+        assert len(pictures) == 3 + 3 * 2  # maps of three metrics; lines of each at two sizes
+        for picture in pictures:
+            assert picture["alt"] > 40
+            assert picture["left"] >= 0
+            assert picture["right"] <= width

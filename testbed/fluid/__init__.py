@@ -1,7 +1,8 @@
 """The fluid engine. Its inner loops are compiled by numba, once, and kept in Giveway's cache.
 
 numba looks only at a function's own file when it decides whether what it kept is still good; these
-files call each other. So the cache's folder is named after all of them.
+files call each other. So the cache's folder is named after all of them, and after where they are:
+what was compiled elsewhere, numba would not take.
 """
 
 import hashlib
@@ -14,10 +15,11 @@ CACHE = Path(os.environ.get("GIVEWAY_CACHE") or Path.home() / ".cache" / "givewa
 
 
 def _sources() -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
+    digest = hashlib.sha256(f"{numba.__version__} {Path(__file__).parent}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 
-numba.config.CACHE_DIR = str(CACHE / f"fluid-{_sources()}")
+FOLDER = CACHE / f"fluid-{_sources()}"
+numba.config.CACHE_DIR = str(FOLDER)  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from numba import njit
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.rates import (
+    LEAST_SPLIT_NS,
     ahead_of,
     join,
     leave,
@@ -40,16 +41,24 @@ from testbed.fluid.state import (
 )
 
 RING_DONE, ARRIVED = 0, 1
-UNTIL, TOLD, NO_ROOM = 0, 1, 2
-ALMOST_NOTHING = 1e-6  # of a byte: what rounding leaves
+UNTIL, TOLD, NO_ROOM, STUCK = 0, 1, 2, 3
+TOO_MANY = 1_000_000  # events at one instant: time does not pass any more
+ALMOST_NOTHING = 0.01  # of a byte: what rounding leaves, at times of many seconds
 
 
 @njit(cache=True)
 def advance(state: State, until: float) -> int:
     """Let time pass until `until`, or until somebody has to be told something."""
-    c, w, s, f, q, x = state
+    c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     flows = len(f)
+    events = 0
+    since = x.clock[0]
     while True:
+        events += 1
+        if x.clock[0] > since:
+            events, since = 0, x.clock[0]
+        elif events > TOO_MANY:
+            return STUCK
         if x.counts[N_DIRTY]:
             settle(c, w, q, x)
             for at in range(x.counts[N_SPLIT]):
@@ -82,7 +91,7 @@ def advance(state: State, until: float) -> int:
 
 @njit(cache=True)
 def happen(state: State, one: int) -> None:
-    c, w, s, f, q, x = state
+    c, w, q, x = state.c, state.w, state.q, state.x
     if one >= len(c):
         arrive(state, one - len(c))
         return
@@ -108,7 +117,8 @@ def happen(state: State, one: int) -> None:
             message_sent(state, one)
         return
     if c.split[one]:
-        if c.phase[partner] != IDLE and ahead_of(c, one, now) <= 1.0:
+        long_enough = now >= c.split_at[one] + LEAST_SPLIT_NS
+        if c.phase[partner] != IDLE and long_enough and ahead_of(c, one, now) <= 1.0:
             merge(state, one)
         reschedule(c, q, x, one)
         return
@@ -123,7 +133,7 @@ def happen(state: State, one: int) -> None:
 @njit(cache=True)
 def start_flow(state: State, at: int) -> None:
     """Takes a place; the handshake costs a round trip, with what waits on both ways."""
-    c, w, s, f, q, x = state
+    c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     x.counts[N_FREE] -= 1
     one = x.free[x.counts[N_FREE]]
     hops = f.hops[at]
@@ -150,7 +160,7 @@ def start_flow(state: State, at: int) -> None:
 @njit(cache=True)
 def end_flow(state: State, one: int) -> None:
     """The last byte has left; it is there after the rest of its way."""
-    c, w, s, f, q, x = state
+    c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     early = min(f.bytes[c.flow[one]], tcp.FREE_BYTE) / line_rate(state, one)
     f.end[c.flow[one]] = x.clock[0] + last_leg(state, one) - early
     leave(c, w, x, one)
@@ -181,7 +191,7 @@ def last_leg(state: State, one: int) -> float:
 @njit(cache=True)
 def begin_round(state: State, one: int) -> None:
     """A window's worth may be sent in the coming round trip; the rest of the flow if it fits."""
-    c, w, s, f, q, x = state
+    c, w, x = state.c, state.w, state.x
     rtt = 2.0 * c.delay[one] + wait_ahead(c, w, x, one) + wait_back(c, w, x, one)
     c.least_rtt[one] = min(c.least_rtt[one], rtt)
     if c.left[one] <= c.window[one]:
@@ -196,7 +206,7 @@ def begin_round(state: State, one: int) -> None:
 @njit(cache=True)
 def end_round(state: State, one: int) -> None:
     """All of a window is acknowledged: slow start doubles it, unless HyStart has seen enough."""
-    c, w, s, f, q, x = state
+    c, w, x = state.c, state.w, state.x
     window, rate = c.window[one], c.rate[one]
     line = line_rate(state, one)
     rtt = window / c.cap[one]
@@ -235,7 +245,7 @@ def line_rate(state: State, one: int) -> float:
 @njit(cache=True)
 def post(state: State, stream: int, size: float) -> bool:
     """Hand a message to a stream. False if too many are waiting."""
-    c, w, s, f, q, x = state
+    c, s = state.c, state.s
     if s.waiting[stream] + s.arriving[stream] >= MESSAGES:
         return False
     s.sizes[stream, (s.head[stream] + s.waiting[stream]) % MESSAGES] = size
@@ -252,7 +262,7 @@ def post(state: State, stream: int, size: float) -> bool:
 @njit(cache=True)
 def next_message(state: State, stream: int, idle: bool) -> None:
     """Send the message at the head of the line; the connection keeps its window."""
-    c, w, s, f, q, x = state
+    c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
     now = x.clock[0]
     c.left[stream] = s.sizes[stream, s.head[stream]]
     c.touched[stream] = now
@@ -283,7 +293,7 @@ def next_message(state: State, stream: int, idle: bool) -> None:
 
 @njit(cache=True)
 def message_sent(state: State, stream: int) -> None:
-    c, w, s, f, q, x = state
+    c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
     now = x.clock[0]
     # A message that fitted into the window grows it no further: it was not what held TCP back.
     arrival = now + last_leg(state, stream)
@@ -327,6 +337,7 @@ def split(state: State, stream: int) -> None:
     leave(c, w, x, stream)
     shift(c, stream, 1)
     c.split[stream] = 1
+    c.split_at[stream] = x.clock[0]
     c.cap[stream] = np.inf
     join(c, w, x, stream)
     feed(state, stream, c.left[stream] + c.queued[stream])
@@ -397,7 +408,7 @@ def shift(c: Table, stream: int, by: int) -> None:
 
 @njit(cache=True)
 def arrive(state: State, stream: int) -> None:
-    c, w, s, f, q, x = state
+    c, s, q, x = state.c, state.s, state.q, state.x
     s.arrival_head[stream] = (s.arrival_head[stream] + 1) % MESSAGES
     s.arriving[stream] -= 1
     coming = s.arrivals[stream, s.arrival_head[stream]] if s.arriving[stream] else np.inf
@@ -449,13 +460,13 @@ def ring_on(state: State, stream: int) -> None:
     if not s.active[stream]:
         return
     steps = s.steps[stream]
-    received = min(steps, s.arrived[stream] - s.base[stream])
+    received = min(steps, s.arrived[stream] - s.earlier[stream])
     while s.handed[stream] < steps and s.handed[stream] <= received:
         post(state, stream, s.chunk[stream])
         s.handed[stream] += 1
     if s.handed[stream] == steps and received == steps:
         s.active[stream] = 0
-        s.base[stream] += steps
+        s.earlier[stream] += steps
         tell(state, stream, RING_DONE)
 
 

@@ -19,6 +19,7 @@ from testbed.fluid.state import (
     ISOLATES,
     N_DIRTY,
     N_SPLIT,
+    SLOW_START,
     STAMP,
     Scratch,
     Table,
@@ -26,7 +27,7 @@ from testbed.fluid.state import (
 
 FULL = 0.999  # of a link's capacity
 LEVELS = 64
-LEAST_SHARE = 0.02  # of a link, that a level is taken to drain with below busy ones
+LEAST_SPLIT_NS = 1_000.0  # a stream does not change its mind more often
 
 
 @njit(cache=True)
@@ -141,21 +142,17 @@ def wait_at(
         return 0.0
     now = x.clock[0]
     ahead = 0.0
-    faster = 0.0
     other = w.first[link]
     while other >= 0:
         hop = hop_of(c, other, link)
-        theirs = c.level[other, hop]
-        if other != one and theirs <= level:
+        if other != one and c.level[other, hop] <= level:
             if c.bottleneck[other] == hop:
                 ahead += backlog(c, other, hop, now)
-            if theirs < level:
-                faster += c.rate[other]
+            elif c.phase[other] == SLOW_START and hop == 0:
+                # Its window comes as a burst: some of the time there is half of one to wait for.
+                ahead += 0.5 * c.window[other] * c.rate[other] / w.capacity[link]
         other = c.after[other, hop]
-    if ahead == 0.0:
-        return 0.0
-    capacity = w.capacity[link]
-    return min(ahead, w.limit[link]) / max(capacity - faster, LEAST_SHARE * capacity)
+    return min(ahead, w.limit[link]) / w.capacity[link]
 
 
 @njit(cache=True)
@@ -349,75 +346,111 @@ def fill(c: Table, w: Table, x: Scratch, members: int, touched: int, only: int) 
                     w.top_count[link] = 1
                 elif level == w.top[link]:
                     w.top_count[link] += 1
-        # A connection that is first here may be behind others elsewhere: those links come first.
-        any_clear = False
-        for at in range(members):
-            one = x.members[at]
-            if c.frozen[one]:
-                continue
-            first_everywhere = True
-            for hop in range(c.hops[one]):
-                if c.level[one, hop] != w.top[c.path[one, hop]]:
-                    first_everywhere = False
-            if first_everywhere:
-                any_clear = True
-            else:
-                for hop in range(c.hops[one]):
-                    if c.level[one, hop] == w.top[c.path[one, hop]]:
-                        w.clear[c.path[one, hop]] = 0
+        anybody = clear_links(c, w, x, members)
+        if not anybody:
+            # Everybody is behind somebody somewhere: let the tightest link of all go first.
+            for at in range(touched):
+                w.clear[x.touched[at]] = 1
         share = np.inf
         tightest = -1
         for at in range(touched):
             link = x.touched[at]
-            if w.top_count[link] and (w.clear[link] or not any_clear):
+            if w.top_count[link] and w.clear[link]:
                 here = max(0.0, w.residue[link]) / w.top_count[link]
                 if here < share:
                     share = here
                     tightest = link
-        # Whoever's window allows less than this share is content with that.
+        # Whoever's window allows less than the share at its links is content with that.
         content = False
+        if anybody:
+            for at in range(members):
+                one = x.members[at]
+                more = c.cap[one] - c.new_rate[one]
+                if c.frozen[one] or not goes_now(c, w, one):
+                    continue
+                for hop in range(c.hops[one]):
+                    link = c.path[one, hop]
+                    if more * w.top_count[link] > w.residue[link]:
+                        break
+                else:
+                    content = True
+                    running -= 1
+                    c.frozen[one] = 2
+        if content:
+            for at in range(members):
+                if c.frozen[x.members[at]] == 2:
+                    give(c, w, x.members[at], np.inf)
+            continue
+        limited = False
         for at in range(members):
             one = x.members[at]
-            if c.frozen[one] or c.cap[one] - c.new_rate[one] > share:
+            if not c.frozen[one] and first_at(c, w, one, tightest) >= 0:
+                limited |= c.cap[one] - c.new_rate[one] < share
+        for at in range(members):
+            one = x.members[at]
+            if c.frozen[one] or (limited and c.cap[one] - c.new_rate[one] >= share):
                 continue
-            first_everywhere = True
-            for hop in range(c.hops[one]):
-                if c.level[one, hop] != w.top[c.path[one, hop]]:
-                    first_everywhere = False
-            if first_everywhere or not any_clear:
-                content = True
-                running -= give(c, w, one, max(0.0, c.cap[one] - c.new_rate[one]))
-        if content:
-            continue
-        if tightest < 0:
-            # Only links with somebody who is behind elsewhere: let the tightest of all go first.
-            for at in range(touched):
-                w.clear[x.touched[at]] = 1
-            for at in range(touched):
-                link = x.touched[at]
-                if w.top_count[link]:
-                    here = max(0.0, w.residue[link]) / w.top_count[link]
-                    if here < share:
-                        share = here
-                        tightest = link
+            hop = first_at(c, w, one, tightest)
+            if hop >= 0:
+                running -= 1
+                give(c, w, one, share)
+                c.bottleneck[one] = hop
+
+
+@njit(cache=True)
+def first_at(c: Table, w: Table, one: int, link: int) -> int:
+    """The hop at which a connection is at this link, among the first there; else -1."""
+    for hop in range(c.hops[one]):
+        if c.path[one, hop] == link and c.level[one, hop] == w.top[link]:
+            return hop
+    return -1
+
+
+@njit(cache=True)
+def clear_links(c: Table, w: Table, x: Scratch, members: int) -> bool:
+    """Find the links whose first level can be shared out now; True if that concerns anybody.
+
+    A connection that is first here may be behind others elsewhere. Until those have theirs, nobody
+    knows what it leaves for the others here: so they wait, and those that are first with them.
+    """
+    again = True
+    while again:
+        again = anybody = False
         for at in range(members):
             one = x.members[at]
             if c.frozen[one]:
                 continue
+            if goes_now(c, w, one):
+                anybody = True
+                continue
             for hop in range(c.hops[one]):
-                if c.path[one, hop] == tightest and c.level[one, hop] == w.top[tightest]:
-                    running -= give(c, w, one, share)
-                    c.bottleneck[one] = hop
-                    break
+                link = c.path[one, hop]
+                if w.clear[link] and c.level[one, hop] == w.top[link]:
+                    w.clear[link] = 0
+                    again = True
+    return anybody
 
 
 @njit(cache=True)
-def give(c: Table, w: Table, one: int, more: float) -> int:
+def goes_now(c: Table, w: Table, one: int) -> bool:
+    for hop in range(c.hops[one]):
+        link = c.path[one, hop]
+        if not w.clear[link] or c.level[one, hop] != w.top[link]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def give(c: Table, w: Table, one: int, more: float) -> None:
+    """As much more as its window and its links allow, and not above `more`."""
+    more = min(more, c.cap[one] - c.new_rate[one])
+    for hop in range(c.hops[one]):
+        more = min(more, w.residue[c.path[one, hop]])
+    more = max(0.0, more)
     c.frozen[one] = 1
     c.new_rate[one] += more
     for hop in range(c.hops[one]):
         w.residue[c.path[one, hop]] -= more
-    return 1
 
 
 @njit(cache=True)
@@ -471,7 +504,8 @@ def schedule_pair(c: Table, q: Table, x: Scratch, stream: int) -> None:
         due = left_now(c, stream, now) / c.rate[stream]
         faster = c.rate[stream] - c.rate[feeder]
         if c.phase[feeder] != IDLE and faster > 0.0:
-            due = min(due, max(0.0, ahead_of(c, stream, now)) / faster)
+            caught_up = max(0.0, ahead_of(c, stream, now)) / faster
+            due = min(due, max(caught_up, c.split_at[stream] + LEAST_SPLIT_NS - now))
     schedule(q, x, stream, now + max(0.0, due))
     due = np.inf
     if c.phase[feeder] != IDLE and c.rate[feeder] > 0.0:

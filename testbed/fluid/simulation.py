@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.base import LinkPolicy
+from testbed.errors import RunFailed
 from testbed.fluid import core, state, tcp
+from testbed.fluid.heap import schedule
 from topologies import Topology
 from topologies.routes import TCP, Routes, addresses, five_tuple_key
 from workloads.schedule import Schedule
@@ -97,7 +99,12 @@ class Simulation:
             if outcome == core.TOLD:
                 self._pass_on()
             elif outcome == core.NO_ROOM:
-                self._grow()
+                self.grow()
+            elif outcome == core.STUCK:
+                raise RunFailed(
+                    f"the simulation does not get past {self.now_ns} ns: this is an error in "
+                    "testbed/fluid; please report it with the experiment file"
+                )
             else:
                 if due_ns >= until_ns:
                     return
@@ -213,7 +220,7 @@ class Simulation:
         x.free[count : count + len(places)] = places
         x.counts[state.N_FREE] += len(places)
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Room for twice as many flows; numbers of the streams' events move up with it."""
         old = self.state
         room, streams = len(old.c), len(old.s)
@@ -229,5 +236,5 @@ class Simulation:
         for one in range(room + streams):
             if old.q["place"][one] >= 0:
                 place = one if one < room else one - room + larger
-                core.schedule(q, x, place, float(old.q["time"][one]))
+                schedule(q, x, place, float(old.q["time"][one]))
         self._free(room, larger)

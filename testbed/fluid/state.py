@@ -12,6 +12,7 @@ functions instead of seventy, which is most of their compile time.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -56,7 +57,10 @@ N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, N_SPLIT, ISOLATES, HAS_FLOORS
 
 
 def table(count: int, **columns: Any) -> Table:
-    return np.zeros(count, dtype=np.dtype([(name, *kind) for name, kind in columns.items()]))
+    made = np.zeros(count, dtype=np.dtype([(name, *kind) for name, kind in columns.items()]))
+    plain = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+    # Without the compiler (NUMBA_DISABLE_JIT=1, for a debugger), columns are attributes this way.
+    return made.view(np.recarray) if plain else made
 
 
 def connections(count: int) -> Table:
@@ -88,6 +92,7 @@ def connections(count: int) -> Table:
         queued=[FLOAT],  # bytes of the messages behind the one being sent
         partner=[INT],  # a stream's feeder, a feeder's stream; -1 for a flow
         split=[INT],  # its feeder sends ahead of it
+        split_at=[FLOAT],  # since then
         member_of=[INT],  # stamp of the last time that it was settled
         new_rate=[FLOAT],
         frozen=[INT],
@@ -133,7 +138,7 @@ def streams(count: int) -> Table:
         chunk=[FLOAT],
         handed=[INT],  # steps of this transfer given to TCP
         arrived=[INT],  # steps that the one before has delivered, ever
-        base=[INT],  # of them, those of earlier transfers
+        earlier=[INT],  # of them, those of earlier transfers
         active=[INT],
     )
     made["next"] = -1

@@ -4,8 +4,6 @@ Each rule stands for something that the virtual engine's kernel (CUBIC) was seen
 docs/fluid.md says what each one is worth.
 """
 
-import math
-
 from numba import njit
 
 PAYLOAD = 1448.0  # of a frame of 1,514 bytes, as the shaper counts it
@@ -17,9 +15,8 @@ ACK_SHARE = 66.0 / (2 * FRAME)
 GROWTH = 0.53 * PAYLOAD
 # CUBIC without a loss yet: a twentieth of what is acknowledged.
 EAGER_GROWTH = 0.05
-# What a receiver takes at once: 104 kB where a round trip is 90 us, and it opens with round trips.
-RECEIVER_BYTE = 72 * PAYLOAD
-RECEIVER_RTT_NS = 9.0e4
+# A receiver opens its window only by round trips that it can measure, and its clock ticks in ms.
+RECEIVER_TICK_NS = 1.0e6
 BACKOFF = 0.7
 # A socket keeps at most 1.2 ms of its own rate in the host's queue (TCP small queues).
 OWN_QUEUE_NS = 1.2e6
@@ -39,9 +36,10 @@ def stream_window(window: float, sent: float) -> float:
 
 @njit(cache=True)
 def flow_window(window: float, sent: float, rate: float) -> float:
-    """A flow's: it grows eagerly, as far as its receiver takes it."""
-    taken = RECEIVER_BYTE * math.sqrt(window / (rate * RECEIVER_RTT_NS))
-    return max(window, min(window + EAGER_GROWTH * sent, taken))
+    """A flow's: it grows eagerly, if its receiver lets it."""
+    if window < rate * RECEIVER_TICK_NS:
+        return window
+    return window + EAGER_GROWTH * sent
 
 
 @njit(cache=True)

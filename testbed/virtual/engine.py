@@ -35,6 +35,7 @@ from testbed.virtual.features import features, tcp_names
 from testbed.virtual.guest import FOLDER, Guest, boot
 
 NAME = "virtual"
+IN_PROCESSES = False
 MIB = 2**20
 BASE_MEMORY = 512 * MIB
 MEMORY_A_HOST = 64 * MIB  # two interpreters, their buffers, the queues of two ports

@@ -1,0 +1,209 @@
+"""How far two engines are apart on the same experiment and the same flows.
+
+Disagreement between engines is a result, so it is shown beside the bounds that were set before
+anything was compared: 3 % for iterations, 15 % for flows, 5 points for what a policy changes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from analysis import compare, metrics, words
+from analysis.folder import Plan, Results, load
+from testbed.errors import BadInput
+
+ITERATION_BOUND, FLOWS_BOUND, POINTS_BOUND = 0.03, 0.15, 0.05
+CLASSES = ("small", "large")
+# A small flow that takes longer than this lost a packet that only a timeout brought back: Linux
+# waits 200 ms or more for data, 1 s for the first packet of a connection.
+TIMEOUT_NS = 150_000_000
+FEW = 20  # flows: below this a mean hangs on one or two of them
+SCHEDULE = ["flow", "mix", "src", "dst", "size_byte", "scheduled_ns"]
+
+Numbers = Mapping[str, Any]  # of one policy, as `measured` makes them
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number in two engines: of one policy, or the change from the first policy to another."""
+
+    what: str
+    policy: str
+    reference: float
+    other: float
+    bound: float
+    is_change: bool = False
+
+    @property
+    def apart(self) -> float:
+        """Relative; between two changes their difference, where 0.05 is five points."""
+        if self.is_change:
+            return self.other - self.reference
+        return self.other / self.reference - 1
+
+    @property
+    def within(self) -> bool:
+        return abs(self.apart) <= self.bound
+
+
+def measured(results: Results) -> dict[str, dict[str, Any]]:
+    """What is compared, by policy: the reference keeps this and nothing else of a run."""
+    flows = compare.pooled_flows(results)
+    found: dict[str, dict[str, Any]] = {}
+    for policy in results.plan.policies:
+        numbers: dict[str, Any] = {"iteration": {}, "flows": {}}
+        for job in results.plan.jobs:
+            rows = compare.pooled_iterations(results, job)[policy.label]
+            numbers["iteration"][job.name] = _whole(rows["duration_ns"].mean())
+        for name in CLASSES:
+            fct = metrics.of_class(flows[policy.label], name)["fct_ns"].to_numpy(dtype=float)
+            done = fct[~np.isnan(fct)]
+            numbers["flows"][name] = {
+                "count": len(fct),
+                "unfinished": len(fct) - len(done),
+                "mean_ns": _whole(metrics.mean(done)),
+                "median_ns": _whole(metrics.quantile(done, 0.5)),
+            }
+        small = metrics.of_class(flows[policy.label], "small")["fct_ns"].to_numpy(dtype=float)
+        in_time = small[small <= TIMEOUT_NS]
+        numbers["flows"]["small"] |= {
+            "timeouts": int((small > TIMEOUT_NS).sum()),
+            "mean_without_timeouts_ns": _whole(metrics.mean(in_time)),
+        }
+        found[policy.label] = numbers
+    return found
+
+
+def _whole(value: float) -> int | None:
+    return round(value) if np.isfinite(value) else None
+
+
+def rows(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> list[Row]:
+    """Every number that has a bound, policy by policy, then what the policies change."""
+    return [*_values(reference, other), *_changes(reference, other)]
+
+
+def values(numbers: Numbers) -> dict[str, tuple[float | None, float]]:
+    """(mean, bound) by what it is the mean of."""
+    found = {
+        f"{job}, iteration": (mean, ITERATION_BOUND) for job, mean in numbers["iteration"].items()
+    }
+    for name in CLASSES:
+        found[words.CLASS_WORDS[name]] = (numbers["flows"][name]["mean_ns"], FLOWS_BOUND)
+    return found
+
+
+def _values(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> Iterator[Row]:
+    for label, numbers in reference.items():
+        theirs = values(other[label])
+        for what, (mean, bound) in values(numbers).items():
+            second = theirs[what][0]
+            if mean and second:
+                yield Row(what, label, mean, second, bound)
+
+
+def _changes(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> Iterator[Row]:
+    first, *others = reference
+    for label in others:
+        for what, (mean, _) in values(reference[label]).items():
+            means = (
+                mean,
+                values(reference[first])[what][0],
+                values(other[label])[what][0],
+                values(other[first])[what][0],
+            )
+            if all(means):
+                a, b, c, d = (float(value or 0) for value in means)
+                yield Row(what, label, a / b - 1, c / d - 1, POINTS_BOUND, is_change=True)
+
+
+def notes(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> list[str]:
+    """What is known to move a mean, where it moved one."""
+    found = []
+    for label, numbers in reference.items():
+        small = numbers["flows"]["small"]
+        theirs = other[label]["flows"]
+        if small["timeouts"]:
+            a, b = small["mean_without_timeouts_ns"], theirs["small"]["mean_without_timeouts_ns"]
+            found.append(
+                f"{label}: in the reference {small['timeouts']} of {small['count']} small flows "
+                "waited for a timeout; without those that took over 150 ms the means are "
+                f"{words.duration(a)} and {words.duration(b)} ({words.percent(b / a - 1)})"
+            )
+        for name in CLASSES:
+            unfinished = numbers["flows"][name]["unfinished"], theirs[name]["unfinished"]
+            if any(unfinished):
+                found.append(
+                    f"{label}: {unfinished[0]} and {unfinished[1]} of "
+                    f"{numbers['flows'][name]['count']} {name} flows were not finished at the end"
+                )
+        large = numbers["flows"]["large"]["count"]
+        if 0 < large < FEW:
+            found.append(f"{label}: only {large} large flows: one of them can move the mean")
+    return list(dict.fromkeys(found))
+
+
+def demand_same(reference: Results, other: Results) -> None:
+    """Refuse two folders that are not the same experiment with the same flows."""
+    for name, first, second in _plans(reference.plan, other.plan):
+        if first != second:
+            raise BadInput(
+                f"{other.folder}: not the same experiment as {reference.folder}: {name} differs "
+                f"({second} and {first})"
+            )
+    for at, run in reference.runs.items():
+        mine = run.table("flows")[SCHEDULE]
+        theirs = other.runs[at].table("flows")[SCHEDULE]
+        if not mine.equals(theirs):
+            raise BadInput(f"{other.runs[at].folder}: not the same flows as in {run.folder}")
+
+
+def _plans(first: Plan, second: Plan) -> Iterator[tuple[str, Any, Any]]:
+    for name in ("name", "seeds", "duration_ns", "window_ns"):
+        yield name, getattr(first, name), getattr(second, name)
+    for name in ("policies", "jobs"):
+        yield (
+            name,
+            [getattr(entry, "label", None) or entry.name for entry in getattr(first, name)],
+            [getattr(entry, "label", None) or entry.name for entry in getattr(second, name)],
+        )
+    yield "the rate of a link", first.rates_bps, second.rates_bps
+
+
+def compared(reference: Path, other: Path) -> list[Table | str]:
+    """For the terminal: a table, then sentences."""
+    first, second = load(reference), load(other)
+    demand_same(first, second)
+    mine, theirs = measured(first), measured(second)
+    found = rows(mine, theirs)
+    table = Table(title=f"{first.plan.name}: {first.plan.engine} and {second.plan.engine}")
+    for column in ("", "policy", first.plan.engine, second.plan.engine, "apart", "bound"):
+        table.add_column(column, justify="left" if column in ("", "policy") else "right")
+    for row in found:
+        texts = [_told(row, row.reference), _told(row, row.other), _apart(row), _bound(row)]
+        what = f"{row.what}, change" if row.is_change else f"{row.what}, mean"
+        table.add_row(what, row.policy, *texts, style="" if row.within else "red")
+    within = sum(row.within for row in found)
+    return [
+        table,
+        f"{within} of {len(found)} numbers are within their bounds.",
+        *notes(mine, theirs),
+    ]
+
+
+def _told(row: Row, value: float) -> Text:
+    return Text(words.percent(value) if row.is_change else words.duration(value))
+
+
+def _apart(row: Row) -> Text:
+    text = f"{100 * row.apart:+.1f} {'points' if row.is_change else '%'}"
+    return Text(text.replace("-", words.MINUS) + ("" if row.within else " (outside)"))
+
+
+def _bound(row: Row) -> str:
+    return f"{100 * row.bound:.0f} {'points' if row.is_change else '%'}"

@@ -1,0 +1,1 @@
+"""How far the fluid engine is from the virtual one, cell by cell: `python -m bench.agreement`."""

@@ -1,0 +1,72 @@
+"""`python -m bench.agreement`: run every cell on the fluid engine and write docs/agreement.md."""
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from analysis import agreement
+from bench.agreement.cells import CELLS, REFERENCE, REPOSITORY, played, reference, referenced
+from bench.agreement.page import Compared, page
+from testbed.errors import BadInput, GivewayError
+from testbed.folder import write_json
+
+PAGE = REPOSITORY / "docs" / "agreement.md"
+
+
+def main(
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="also make the reference, minutes a cell")
+    ] = False,
+    runs: Annotated[
+        Path, typer.Option(help="where virtual runs are kept; finished ones are taken as they are")
+    ] = Path("runs/agreement"),
+    cell: Annotated[
+        list[str] | None, typer.Option(help="with --virtual: only this one (repeatable)")
+    ] = None,
+) -> None:
+    """Compare the fluid engine with the virtual one and write docs/agreement.md."""
+    try:
+        if virtual:
+            make_reference(runs, cell or [cell.name for cell in CELLS])
+        PAGE.write_text(written())
+    except GivewayError as error:
+        print(f"agreement: {error}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from None
+    print(f"written: {PAGE.relative_to(REPOSITORY)}")
+
+
+def make_reference(runs: Path, names: list[str]) -> None:
+    known = {cell.name: cell for cell in CELLS}
+    kept = reference() if REFERENCE.exists() else {}
+    for name in names:
+        if name not in known:
+            raise BadInput(f"--cell {name}: unknown; there are {', '.join(known)}")
+        kept[name] = referenced(known[name], runs / name, say)
+        ordered = {cell.name: kept[cell.name] for cell in CELLS if cell.name in kept}
+        write_json(REFERENCE, ordered)
+
+
+def written() -> str:
+    """The page, as the current code gives it."""
+    kept = reference()
+    compared = []
+    with TemporaryDirectory(prefix="giveway-agreement-") as folder:
+        for cell in CELLS:
+            if cell.name not in kept:
+                say(f"{cell.name}: no reference yet, left out (--virtual makes it)")
+                continue
+            results = played(cell, "fluid", Path(folder) / cell.name, say)
+            fluid = agreement.measured(results)
+            compared.append(Compared(cell, kept[cell.name]["policies"], fluid))
+    return page(compared)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,45 @@
+"""Compiles the simulator before the first run needs it, and says so: it takes a while, once."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from policies import available
+from testbed.fluid import FOLDER
+from testbed.fluid.simulation import Simulation, Way
+from topologies import Cable, tor
+from workloads.schedule import Schedule
+
+# What numba kept is in this folder, named after the sources; the mark says that it is complete.
+MARK = FOLDER / "complete"
+
+
+def compile_once(say: Callable[[str], None]) -> None:
+    """Compile everything, unless an earlier run of the same sources has."""
+    if MARK.exists():
+        return
+    say("compiling the simulator, once: about half a minute …")
+    rehearse()
+    MARK.parent.mkdir(parents=True, exist_ok=True)
+    MARK.touch()
+
+
+def rehearse() -> None:
+    """Use each compiled function once: two hosts, one flow, one ring, one message."""
+    one = np.ones(1, dtype=np.int64)
+    flow = Schedule(
+        flow=0 * one, mix=0 * one, src=0 * one, dst=one, size_byte=1000 * one, start_ns=0 * one
+    )
+    ways = [Way(0, 1, 1, 0), Way(1, 0, 1, 0), Way(0, 1, 2, 0)]
+    rack = tor.build(2, Cable(rate_bps=10**9, delay_ns=1000, queue_packets=100))
+    simulation = Simulation(rack, available()["fifo"], flow, [0], ways)
+    simulation.make_ring([0, 1])
+    for stream in (0, 1):
+        simulation.on_ring_done[stream] = lambda: None
+        simulation.begin_ring(stream, 1000.0)
+    simulation.on_arrival[2] = lambda: None
+    simulation.post(2, 1000.0)
+    simulation.message_delay_ns(2)
+    simulation.grow()
+    simulation.run(10**9)
+    simulation.carried_byte()

@@ -1,0 +1,1 @@
+"""Published results as commands: an entry is a sweep, the published numbers, and verdicts."""

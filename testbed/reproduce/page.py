@@ -1,0 +1,136 @@
+"""docs/reproductions.md: every entry with its numbers, written by the command, not by people."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from analysis.views import Panel
+from testbed.folder import write_atomically
+from testbed.reproduce.run import HEADER, Outcome, words_of
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE = "reproductions.md"
+PICTURES = "reproductions"
+LONG = 12  # rows: a longer table is folded away
+
+
+def write(outcomes: Sequence[Outcome], docs: Path = DOCS) -> Path:
+    """The page and its pictures."""
+    pictures = docs / PICTURES
+    pictures.mkdir(parents=True, exist_ok=True)
+    for outcome in outcomes:
+        for file, svg in drawn(outcome):
+            write_atomically(pictures / file, svg)
+    path = docs / PAGE
+    write_atomically(path, "\n".join(page(outcomes)) + "\n")
+    return path
+
+
+def page(outcomes: Sequence[Outcome]) -> Iterable[str]:
+    yield "# Reproductions"
+    yield "Written by `giveway reproduce --all --write-docs`: do not edit it by hand. Every number"
+    yield "has the command that made it beside it. Tolerances and their reasons stand in the files"
+    yield "of the entries, in `experiments/reproduce/`, from before the first comparison."
+    yield ""
+    yield from _table(
+        ("entry", "source", "numbers reproduced", "engine"),
+        [
+            (
+                f"[{outcome.name}](#{_anchor(outcome.name)})",
+                outcome.entry.source,
+                _score(outcome),
+                outcome.engine,
+            )
+            for outcome in outcomes
+        ],
+    )
+    for outcome in outcomes:
+        yield from section(outcome)
+
+
+def section(outcome: Outcome) -> Iterable[str]:
+    yield ""
+    yield f"## {outcome.name}"
+    yield f"{outcome.entry.source}: {outcome.entry.shows}. `{outcome.command}`"
+    if outcome.entry.note:
+        yield ""
+        yield outcome.entry.note
+    if not outcome.verdicts:
+        yield ""
+        yield "No published numbers are at hand: these are ours alone."
+    else:
+        yield ""
+        yield from _table(HEADER, [words_of(verdict) for verdict in outcome.verdicts])
+        yield ""
+        reasons = dict.fromkeys(
+            f"- {verdict.target.tolerance_text} for {verdict.target.what}: {verdict.target.reason}."
+            for verdict in outcome.verdicts
+        )
+        yield "Tolerances:"
+        yield from reasons
+        whys = dict.fromkeys(
+            f"- {verdict.target.what}: {verdict.target.why}."
+            for verdict in outcome.verdicts
+            if verdict.target.why and verdict.status != "reproduced"
+        )
+        if whys:
+            yield ""
+            yield "Why they differ:"
+            yield from whys
+    for number, panel in enumerate(outcome.panels):
+        yield ""
+        yield f"### {panel.title}"
+        if panel.note:
+            yield panel.note
+        for at, picture in enumerate(panel.pictures):
+            alt = re.search(r'aria-label="([^"]*)"', picture.svg)
+            text = alt[1].replace("[", "(").replace("]", ")") if alt else panel.title
+            yield ""
+            yield f"![{text}]({PICTURES}/{_file(outcome.name, number, at)})"
+        yield from _folded(panel)
+
+
+def _folded(panel: Panel) -> Iterable[str]:
+    if not panel.rows:
+        return
+    yield ""
+    if len(panel.rows) > LONG:
+        yield f"<details><summary>{len(panel.rows)} rows</summary>"
+        yield ""
+    yield from _table(panel.header, panel.rows)
+    if len(panel.rows) > LONG:
+        yield ""
+        yield "</details>"
+
+
+def drawn(outcome: Outcome) -> Iterable[tuple[str, str]]:
+    for number, panel in enumerate(outcome.panels):
+        for at, picture in enumerate(panel.pictures):
+            # A picture of its own has no page around it whose colours it could take.
+            yield (
+                _file(outcome.name, number, at),
+                re.sub(r"var\(--[\w-]+, (#\w+)\)", r"\1", picture.svg),
+            )
+
+
+def _score(outcome: Outcome) -> str:
+    if not outcome.verdicts:
+        return "ours alone"
+    held = sum(verdict.status == "reproduced" for verdict in outcome.verdicts)
+    return f"{held} of {len(outcome.verdicts)}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    yield "| " + " | ".join(header) + " |"
+    yield "|" + " --- |" * len(header)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def _file(name: str, panel: int, picture: int) -> str:
+    return f"{_anchor(name)}-{panel}-{picture}.svg"
+
+
+def _anchor(name: str) -> str:
+    """As the usual renderers make it of a heading."""
+    return re.sub(r"[^a-z0-9 -]", "", name.lower()).replace(" ", "-")

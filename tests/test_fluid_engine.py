@@ -1,0 +1,119 @@
+"""The fluid engine as a user meets it: deterministic, honest about what it is and cannot do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.engine import Run
+from testbed.fluid import compiled, engine
+from testbed.fluid.jobs import Records
+from testbed.spec import Experiment, load
+from tests.conftest import REPOSITORY, giveway
+
+ONE_BAND = """
+name: one-band
+question: Is a policy with everything in one band FIFO?
+topology: {kind: tor, hosts: 3, rate: 200 Mbit/s, delay: about 10 us, queue: 100 packets}
+duration: 1 s
+warmup: 100 ms
+cooldown: 100 ms
+training:
+  - {name: job, profile: resnet50-thesis, model: 500 kB, workers: all, iteration: 120 ms,
+     fusion: 100 kB, order: layer, barrier: false}
+flows:
+  - {name: web, sizes: web-search, scale: 0.02, arrivals: 40 per second per host, pairs: all-to-all}
+policies:
+  - fifo
+  - {policy: strict-priority, label: strict, bands: {job: high}}
+  - {policy: prio, label: prio, bands: {job: high}}
+seeds: [0]
+"""
+
+
+@pytest.fixture(scope="module")
+def one_band(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    path = tmp_path_factory.mktemp("fluid") / "one-band.yaml"
+    path.write_text(ONE_BAND)
+    return load(path)
+
+
+def records(experiment: Experiment, choice: int, seed: int = 0) -> dict[str, list[list[Any]]]:
+    kept = Records()
+    run = Run(experiment, experiment.policies[choice], seed, "test00")
+    setting = engine.settle(experiment, print, run.run_id)
+    engine.perform(run, setting, kept, lambda time_ns: None)
+    return kept.tables
+
+
+def test_the_same_seed_gives_the_same_records(one_band: Experiment) -> None:
+    first = records(one_band, 0)
+    assert first["end"]
+    assert first["iterations"]
+    assert records(one_band, 0) == first
+    assert records(one_band, 0, seed=1)["end"] != first["end"]
+
+
+@pytest.mark.parametrize("choice", [1, 2])
+def test_with_everything_in_one_band_every_policy_is_fifo(
+    one_band: Experiment, choice: int
+) -> None:
+    fifo, other = records(one_band, 0), records(one_band, choice)
+    for table in ("end", "iterations", "transfers"):
+        assert other[table] == fifo[table], table
+
+
+def test_a_run_gives_a_report_that_calls_itself_a_simulation(
+    small_experiment: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = giveway("run", small_experiment, "--engine", "fluid", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "In simulation, under Strict priority instead of FIFO" in done.stdout
+    assert "(simulated)" in done.stdout
+    page = " ".join((out / "report.html").read_text().split())
+    assert "This is a simulation: rates are calculated, nothing was sent." in page
+    assert "faithful" not in page
+    manifest = json.loads((out / "fifo" / "seed-0" / "manifest.json").read_text())
+    assert manifest["fidelity"] == {"verdict": "simulated", "reasons": [], "measured": {}}
+    again = giveway("run", small_experiment, "--engine", "fluid", "--out", tmp_path / "again")
+    assert again.stdout.splitlines()[-1] == done.stdout.splitlines()[-1]  # the digest
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["training.0.backend=torch", "training.0.check=false"], "training.0.backend: torch"),
+        (["hosts=docker"], "hosts: docker needs `--engine realtime`"),
+        (["dilation=4"], "dilation: 4.0 makes no sense in a simulation"),
+    ],
+)
+def test_what_only_a_kernel_can_do_is_refused_in_one_line(
+    small_experiment: Path, tmp_path: Path, settings: list[str], said: str
+) -> None:
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = giveway(
+        "run", small_experiment, "--engine", "fluid", "--out", tmp_path / "out", *options
+    )
+    assert done.returncode == 3
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_compiling_is_announced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    rehearsals: list[None] = []
+    monkeypatch.setattr(compiled, "MARK", tmp_path / "cache" / "complete")
+    monkeypatch.setattr(compiled, "rehearse", lambda: rehearsals.append(None))
+    for _ in range(2):
+        compiled.compile_once(said.append)
+    assert len(said) == len(rehearsals) == 1
+    assert said[0].startswith("compiling the simulator, once")
+
+
+def test_the_replayed_schedule_runs_as_it_stands(tmp_path: Path) -> None:
+    experiment = load(REPOSITORY / "experiments" / "replay.yaml")
+    lines = (REPOSITORY / "experiments" / "replay.csv").read_text().splitlines()
+    assert len(records(experiment, 0)["end"]) == len(lines) - 1
