@@ -145,7 +145,7 @@ class Simulation:
         if not s["active"][stream]:
             return 0
         steps = int(s["steps"][stream])
-        before = int(s["arrived"][stream] - s["base"][stream])
+        before = int(s["arrived"][stream] - s["earlier"][stream])
         return round(s["chunk"][stream] * (steps - before) * (steps / 2 + 1) / steps)
 
     def message_delay_ns(self, stream: int) -> float:
