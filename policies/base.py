@@ -8,7 +8,7 @@ a packet that crosses a veth pair loses its priority, and a bridge does not rest
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from policies.steering import Steering
+from policies.steering import Plan, Steering
 
 # The three bands and the ToS byte of each. These bytes land in the same order in the kernel's
 # own priomap, so prio and pfifo_fast at a host agree with the filters here.
@@ -73,7 +73,7 @@ class LinkPolicy:
     commands: Callable[[Port], list[str]]
     queues: Callable[[Port], list[Queue]]
     sharing: Sharing = Sharing()
-    steering: Callable[[], Steering] | None = None
+    steering: Callable[[Plan], Steering] | None = None
     needs: frozenset[str] = field(default_factory=lambda: frozenset({"htb", "pfifo", "u32"}))
 
     def band_of(self, kind: str) -> str:

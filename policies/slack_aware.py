@@ -1,71 +1,99 @@
 """Training gives way while it can afford to, and shares with the flows when its slack runs out.
 
-The queues are those of strict priority. A worker sends low and keeps asking: if everything I still
-have to send left now at the rate that I get among flows, would each layer's gradient be there when
-the next forward pass wants it? While the answer is yes there is slack, and waiting costs nothing.
-When it is no, the worker sends in the flows' own band until there is slack again. Wanted times
-follow from the start of the iteration and not from stalls since, so an iteration that is behind its
-baseline has less slack. docs/slack-aware.md compares this rule with others.
+The queues are those of strict priority. A worker sends low and keeps asking: if everything that I
+still have to send left now, at the rate that I get among flows, would each layer's gradient be
+there when the next forward pass wants it? Where it would be late even in an iteration sent among
+flows from its first byte on, that much is excused. While the answer is yes there is slack, and
+waiting costs nothing. When it is no, by more than a tolerance, the worker sends in the flows' own
+band until there is slack again. docs/slack-aware.md compares this rule with others.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
 from policies import strict_priority
 from policies.base import BAND_TOS, LinkPolicy, band_queues
-from policies.steering import Decision, Sight
+from policies.steering import Decision, Gradient, Plan, Sight
 
 PATIENT, PRESSED = "low", "high"
 # Of an iteration: what training is asked to pay. Below 1 % is what the thesis calls green.
 TOLERANCE = 0.01
-# Of the best rate seen: with one bulk flow at the tightest of the ring's links it gets half.
-SHARE = 0.5
-# Hysteresis, of an iteration: this much slack beyond the least before it gives way again.
-RELEASE = 0.01
+# Hysteresis, of an iteration: it gives way again when it is behind by this much less.
+RELEASE = 0.005
 # Of an iteration: how often it looks at most while nothing else happens.
 SHORTEST_LOOK = 0.002
+# Weight of the last transfer in the rate that a pressed worker expects.
+FRESH = 0.1
 
 
-@dataclass
 class SlackAware:
-    tolerance: float = TOLERANCE
-    share: float = SHARE
-    release: float = RELEASE
-    band: str = PATIENT
-    best_rate: float = field(default=float("inf"))  # bytes of gradient per ns; not known yet
-    _seen: bool = False
+    def __init__(self, plan: Plan, tolerance: float = TOLERANCE, release: float = RELEASE) -> None:
+        self._plan = plan
+        self._tolerance_ns = tolerance * plan.iteration_ns
+        self._release_ns = release * plan.iteration_ns
+        self._shortest_ns = SHORTEST_LOOK * plan.iteration_ns
+        self.band = PATIENT
+        self._pressed_all_along = False
+        self._best: float | None = None  # rates, bytes of gradient per ns
+        self._pressed: float | None = None
+        self._excused: dict[int, float] = {}
+
+    @property
+    def rate(self) -> float:
+        """What it expects among flows: what it got there lately; at first, the best of all."""
+        return self._pressed or self._best or float("inf")
 
     def learn(self, byte: int, took_ns: int) -> None:
         rate = byte / max(1, took_ns)
-        self.best_rate = max(self.best_rate, rate) if self._seen else rate
-        self._seen = True
+        self._best = max(self._best or rate, rate)
+        if self._pressed_all_along:
+            self._pressed = rate + (1 - FRESH) * ((self._pressed or rate) - rate)
+        self._excused = lateness(self._plan, self.rate)
+        self._pressed_all_along = self.band == PRESSED
 
     def decide(self, sight: Sight) -> Decision:
-        spare_ns = slack_ns(sight, self.share * self.best_rate)
-        if spare_ns is None:
-            self.band = PATIENT
+        if not sight.underway and not sight.others:
+            self._move(PATIENT)
             return Decision(self.band)
-        spare_ns += self.tolerance * sight.iteration_ns
-        enough_ns = self.release * sight.iteration_ns if self.band == PRESSED else 0
-        self.band = PATIENT if spare_ns > enough_ns else PRESSED
+        excused = {} if sight.forward else self._excused
+        spare_ns = self._tolerance_ns + slack_ns(sight, self.rate, excused)
+        enough_ns = self._release_ns if self.band == PRESSED else 0
+        self._move(PATIENT if spare_ns > enough_ns else PRESSED)
         if self.band == PRESSED:
             return Decision(self.band)
         # Slack lasts at least this long, even if nothing is sent meanwhile.
-        wait_ns = max(spare_ns, SHORTEST_LOOK * sight.iteration_ns)
+        wait_ns = max(spare_ns, self._shortest_ns)
         return Decision(self.band, sight.now_ns + round(wait_ns))
 
+    def _move(self, band: str) -> None:
+        self._pressed_all_along = self._pressed_all_along and band == PRESSED
+        self.band = band
 
-def slack_ns(sight: Sight, rate: float) -> float | None:
-    """By how much every gradient is there before it is due, if all of them travel at this rate.
 
-    None if there is nothing to send. One transfer at a time, and of those that are ready the one
-    that comes first in the worker's own order.
-    """
-    if not sight.underway and not sight.others:
-        return None
+def slack_ns(sight: Sight, rate: float, excused: dict[int, float]) -> float:
+    """By how much every gradient is there before it is due, if all of them travel at this rate."""
     clock_ns = sight.now_ns + sight.underway_byte / rate
-    least_ns = min((gradient.due_ns for gradient in sight.underway), default=float("inf"))
-    least_ns -= clock_ns
-    left = list(sight.others)
+    arrivals = [(gradient, clock_ns) for gradient in sight.underway]
+    arrivals += sent_in_turn(sight.others, clock_ns, rate)
+    return min(
+        gradient.due_ns + excused.get(gradient.layer, 0.0) - there_ns
+        for gradient, there_ns in arrivals
+    )
+
+
+def lateness(plan: Plan, rate: float) -> dict[int, float]:
+    """By how much each layer is late in an iteration that is sent at this rate throughout."""
+    late_ns = {
+        gradient.layer: there_ns - gradient.due_ns
+        for gradient, there_ns in sent_in_turn(plan.gradients, 0.0, rate)
+    }
+    return {layer: late for layer, late in late_ns.items() if late > 0.0}
+
+
+def sent_in_turn(
+    gradients: Sequence[Gradient], clock_ns: float, rate: float
+) -> Iterator[tuple[Gradient, float]]:
+    """When each is there: one at a time, of those that are ready the first in their order."""
+    left = list(gradients)
     while left:
         at = next((at for at, one in enumerate(left) if one.ready_ns <= clock_ns), None)
         if at is None:
@@ -73,8 +101,7 @@ def slack_ns(sight: Sight, rate: float) -> float | None:
             continue
         sent = left.pop(at)
         clock_ns += sent.byte / rate
-        least_ns = min(least_ns, sent.due_ns - clock_ns)
-    return least_ns
+        yield sent, clock_ns
 
 
 POLICY = LinkPolicy(

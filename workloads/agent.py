@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import policies
 from policies.base import tos_of
-from policies.steering import Gradient, Sight
+from policies.steering import Gradient, Plan, Sight
 from testbed.marking import mark
 from workloads.stacks import Recorder, Settings
 
@@ -22,7 +22,6 @@ class Agent:
         assert settings.steered_by is not None
         made = policies.available()[settings.steered_by]
         assert made.steering is not None
-        self._rule = made.steering()
         self._bands = made.bands
         self._band = self._bands[settings.priority]
         self._recorder = recorder
@@ -32,25 +31,25 @@ class Agent:
         # From the start of an iteration to each gradient, last layer first.
         self._made_ns = list(accumulate(backward_ns, initial=forward_ns))[1:]
         self.iteration_ns = self._made_ns[-1]
+        self._rule = made.steering(Plan(self.iteration_ns, self._gradients(0)))
         self.period_ns = max(1, self.iteration_ns // LOOKS)
 
     def look(self, now_ns: int) -> None:
         started_ns, exchanged, fresh = self._recorder.exchanges()
         for byte, took_ns in fresh:
             self._rule.learn(byte, took_ns)
-        decision = self._rule.decide(self.sight(now_ns, started_ns, exchanged))
+        left = [one for one in self._gradients(started_ns) if one.layer not in exchanged]
+        decision = self._rule.decide(Sight(now_ns, (), 0, left))
         if decision.band != self._band:
             self._band = decision.band
             self._recorder.priority = self._bands.index(decision.band)
             mark(os.getpid(), tos_of(decision.band))
 
-    def sight(self, now_ns: int, started_ns: int, exchanged: frozenset[int]) -> Sight:
-        """Frameworks send first what is ready first and wait for all of it: a barrier."""
+    def _gradients(self, started_ns: int) -> list[Gradient]:
+        """Frameworks send first what is ready first, and wait for all of it: a barrier."""
         due_ns = started_ns + self.iteration_ns
         last = len(self._bytes) - 1
-        left = [
+        return [
             Gradient(last - at, self._bytes[last - at], started_ns + made_ns, due_ns)
             for at, made_ns in enumerate(self._made_ns)
-            if last - at not in exchanged
         ]
-        return Sight(now_ns, self.iteration_ns, (), 0, left)

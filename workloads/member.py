@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from policies.steering import Gradient, Sight, Steering
+from policies.steering import Gradient, Plan, Sight, Steering
 from workloads.profiles import Layer
-from workloads.training import Compute, Coordinator, Trainee
+from workloads.training import Compute, Coordinator, Outlook, Trainee
 
 
 class Journal(Protocol):
@@ -44,7 +44,7 @@ class Member(ABC):
         barrier: bool,
         priority: int,
         journal: Journal,
-        steering: Steering | None = None,
+        steering: Callable[[Plan], Steering] | None = None,
     ) -> None:
         self.job = job
         self.rank = rank
@@ -58,7 +58,7 @@ class Member(ABC):
             Coordinator(self._bytes, workers, fusion_byte, order) if rank == 0 else None
         )
         self._by_layer = order == "layer"
-        self._steering = steering
+        self._steering = steering(self._plan()) if steering is not None else None
         self._band: str | None = None  # that the rule wants, once it has been asked
         self._look_ns: int | None = None
         self._journal = journal
@@ -212,14 +212,18 @@ class Member(ABC):
     def _sight(self, left_byte: int) -> Sight:
         now_ns = self.now_ns()
         sent = self._underway.layers if self._underway else ()
-        underway: list[Gradient] = []
-        others: list[Gradient] = []
-        for one in self._trainee.outlook(now_ns):
-            gradient = Gradient(one.layer, self._bytes[one.layer], one.ready_ns, one.due_ns)
-            (underway if one.layer in sent else others).append(gradient)
-        if not self._by_layer:
-            others.reverse()  # first come, first served: backward passes end with layer 0
-        return Sight(now_ns, self._trainee.iteration_ns, underway, left_byte, others)
+        gradients = self._in_order(self._trainee.outlook(now_ns))
+        underway = [gradient for gradient in gradients if gradient.layer in sent]
+        others = [gradient for gradient in gradients if gradient.layer not in sent]
+        return Sight(now_ns, underway, left_byte, others, self._trainee.wants)
+
+    def _plan(self) -> Plan:
+        return Plan(self._trainee.iteration_ns, self._in_order(self._trainee.plan()))
+
+    def _in_order(self, outlook: list[Outlook]) -> list[Gradient]:
+        made = [Gradient(o.layer, self._bytes[o.layer], o.ready_ns, o.due_ns) for o in outlook]
+        # First come, first served: backward passes end with layer 0.
+        return made if self._by_layer else made[::-1]
 
     # Records
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import policies
 from policies.base import tos_of
-from policies.steering import Steering
 from workloads.control import Control
 from workloads.journal import Journal
 from workloads.loop import READ, WRITE, Clock, Loop
@@ -60,11 +59,6 @@ def main(config: dict[str, Any], control: Control) -> None:
     control.hear()  # stay until all are done: a closed socket would look like a death
 
 
-def rule_of(policy: str | None) -> Steering | None:
-    steering = policies.available()[policy].steering if policy is not None else None
-    return steering() if steering is not None else None
-
-
 class Peers:
     """The connections of one worker: ring neighbours, and the star around the coordinator."""
 
@@ -94,6 +88,8 @@ class Peers:
 
 class Worker(Member):
     def __init__(self, settings: Settings, peers: Peers, loop: Loop, journal: Journal) -> None:
+        policy = settings.steered_by
+        steering = policies.available()[policy].steering if policy is not None else None
         super().__init__(
             settings.job,
             settings.rank,
@@ -104,7 +100,7 @@ class Worker(Member):
             barrier=settings.barrier,
             priority=settings.priority,
             journal=journal,
-            steering=rule_of(settings.steered_by),
+            steering=steering,
         )
         self._settings = settings
         self._peers = peers

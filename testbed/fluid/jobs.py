@@ -63,7 +63,7 @@ class RingJob:
                 barrier=self.job.barrier,
                 priority=self.level,
                 journal=records,
-                steering=self.steering() if self.steering else None,
+                steering=self.steering,
             )
             member.bands = self.policy.bands
             members.append(member)
