@@ -1,14 +1,15 @@
 """Training gives way while it can afford to, and shares with the flows when its slack runs out.
 
 The queues are those of strict priority. A worker sends low and keeps asking: if everything that I
-still have to send left now, at the rate that I get among flows, would each layer's gradient be
-there when the next forward pass wants it? Where it would be late even in an iteration sent among
-flows from its first byte on, that much is excused. While the answer is yes there is slack, and
-waiting costs nothing. When it is no, by more than a tolerance, the worker sends in the flows' own
-band until there is slack again. docs/slack-aware.md compares this rule with others.
+still have to send left now, among the flows, would each layer's gradient be there when the next
+forward pass wants it, or late by no more than I tolerate? Where an empty network would make it
+later than that, that much is tolerated. While the answer is yes there is slack, and waiting costs
+nothing. When it is no, the worker sends in the flows' own band until there is slack again. Wanted
+times count from the start of the iteration and not from stalls since, so one that is behind has
+less slack. docs/slack-aware.md compares this rule with others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from policies import strict_priority
 from policies.base import BAND_TOS, LinkPolicy, band_queues
@@ -21,8 +22,10 @@ TOLERANCE = 0.01
 RELEASE = 0.005
 # Of an iteration: how often it looks at most while nothing else happens.
 SHORTEST_LOOK = 0.002
-# Weight of the last transfer in the rate that a pressed worker expects.
+# Weight of the last transfer in the mean rate among flows.
 FRESH = 0.1
+# Of that mean: what it counts on. Just in time by the mean would be late every other time.
+SURE = 0.5
 
 
 class SlackAware:
@@ -33,21 +36,22 @@ class SlackAware:
         self._shortest_ns = SHORTEST_LOOK * plan.iteration_ns
         self.band = PATIENT
         self._pressed_all_along = False
-        self._best: float | None = None  # rates, bytes of gradient per ns
-        self._pressed: float | None = None
+        self._best: float | None = None  # rate, in bytes of gradient per ns
+        self._pressed: float | None = None  # mean rate of what was sent among flows
         self._excused: dict[int, float] = {}
 
     @property
     def rate(self) -> float:
-        """What it expects among flows: what it got there lately; at first, the best of all."""
-        return self._pressed or self._best or float("inf")
+        """What it counts on among flows: half of what it got there; before that, of the best."""
+        return SURE * (self._pressed or self._best or float("inf"))
 
     def learn(self, byte: int, took_ns: int) -> None:
         rate = byte / max(1, took_ns)
         self._best = max(self._best or rate, rate)
         if self._pressed_all_along:
             self._pressed = rate + (1 - FRESH) * ((self._pressed or rate) - rate)
-        self._excused = lateness(self._plan, self.rate)
+        if rate >= self._best:
+            self._excused = lateness(self._plan, rate)
         self._pressed_all_along = self.band == PRESSED
 
     def decide(self, sight: Sight) -> Decision:
@@ -55,7 +59,7 @@ class SlackAware:
             self._move(PATIENT)
             return Decision(self.band)
         excused = {} if sight.forward else self._excused
-        spare_ns = self._tolerance_ns + slack_ns(sight, self.rate, excused)
+        spare_ns = slack_ns(sight, self.rate, self._tolerance_ns, excused)
         enough_ns = self._release_ns if self.band == PRESSED else 0
         self._move(PATIENT if spare_ns > enough_ns else PRESSED)
         if self.band == PRESSED:
@@ -69,13 +73,13 @@ class SlackAware:
         self.band = band
 
 
-def slack_ns(sight: Sight, rate: float, excused: dict[int, float]) -> float:
-    """By how much every gradient is there before it is due, if all of them travel at this rate."""
+def slack_ns(sight: Sight, rate: float, tolerance_ns: float, excused: Mapping[int, float]) -> float:
+    """By how much every gradient is there before it is too late, if all travel at this rate."""
     clock_ns = sight.now_ns + sight.underway_byte / rate
     arrivals = [(gradient, clock_ns) for gradient in sight.underway]
     arrivals += sent_in_turn(sight.others, clock_ns, rate)
     return min(
-        gradient.due_ns + excused.get(gradient.layer, 0.0) - there_ns
+        gradient.due_ns + max(tolerance_ns, excused.get(gradient.layer, 0.0)) - there_ns
         for gradient, there_ns in arrivals
     )
 

@@ -14,6 +14,7 @@ from policies.slack_aware import (
     PRESSED,
     RELEASE,
     SHORTEST_LOOK,
+    SURE,
     TOLERANCE,
     SlackAware,
     lateness,
@@ -66,8 +67,9 @@ def later(sight: Sight, by_ns: int) -> Sight:
 
 
 def rule(rate: float = 1.0, plan: Plan = NOTHING) -> SlackAware:
+    """That counts on this rate."""
     made = SlackAware(plan)
-    made.learn(round(rate * MS), MS)
+    made.learn(round(rate / SURE * MS), MS)
     return made
 
 
@@ -76,11 +78,12 @@ def test_slack_is_what_is_left_after_sending_in_order() -> None:
     second = Gradient(1, 5 * MS, ready_ns=0, due_ns=21 * MS)
     sight = Sight(1 * MS, (), 2 * MS, (first, second))
     # Under way until 3; the second until 8, as the first was not ready; then that until 11.
-    assert slack_ns(sight, 1.0, {}) == 9 * MS
-    assert slack_ns(sight, 1.0, {0: 7.0 * MS}) == 13 * MS
+    assert slack_ns(sight, 1.0, 0.0, {}) == 9 * MS
+    assert slack_ns(sight, 1.0, 2.0 * MS, {}) == 11 * MS
+    assert slack_ns(sight, 1.0, 2.0 * MS, {0: 7.0 * MS}) == 15 * MS
 
 
-def test_what_is_late_among_flows_anyway_is_excused() -> None:
+def test_what_is_late_on_an_empty_network_too_is_excused() -> None:
     first = Gradient(0, 3 * MS, ready_ns=8 * MS, due_ns=10 * MS)
     second = Gradient(1, 5 * MS, ready_ns=4 * MS, due_ns=20 * MS)
     # The second until 9, the first from there until 12: two after it is due.
@@ -92,13 +95,13 @@ def test_who_sends_faster_has_no_less_slack_for_one_gradient(
     sight: Sight, rate: float, faster: float
 ) -> None:
     alone = replace(sight, others=sight.others[:1])
-    assert slack_ns(alone, rate * faster, {}) >= slack_ns(alone, rate, {}) - 1
+    assert slack_ns(alone, rate * faster, 0.0, {}) >= slack_ns(alone, rate, 0.0, {}) - 1
 
 
 @given(sight=sights, rate=rates, by_ns=st.integers(0, ITERATION_NS))
 def test_later_needs_give_exactly_as_much_more_slack(sight: Sight, rate: float, by_ns: int) -> None:
-    expected = slack_ns(sight, rate, {}) + by_ns
-    assert slack_ns(later(sight, by_ns), rate, {}) == pytest.approx(expected, abs=1)
+    expected = slack_ns(sight, rate, 0.0, {}) + by_ns
+    assert slack_ns(later(sight, by_ns), rate, 0.0, {}) == pytest.approx(expected, abs=1)
 
 
 @pytest.mark.parametrize("band", [PATIENT, PRESSED])
@@ -154,14 +157,14 @@ def test_it_never_looks_more_often_than_it_says(sight: Sight, rate: float) -> No
 
 
 def test_it_expects_what_it_got_among_flows_and_before_that_the_best() -> None:
-    steering = rule(rate=2.0)
+    steering = rule(rate=SURE * 2.0)
     steering.learn(MS, MS)
-    assert steering.rate == 2.0
+    assert steering.rate == SURE * 2.0
     steering.decide(one(due_ns=-ITERATION_NS))  # pressed in the middle of a transfer
     steering.learn(MS, 10 * MS)
-    assert steering.rate == 2.0
+    assert steering.rate == SURE * 2.0
     steering.learn(MS, 2 * MS)  # the first that was sent among flows from its first byte
-    assert steering.rate == 0.5
+    assert steering.rate == SURE * 0.5
 
 
 def test_before_the_first_transfer_it_presses_only_what_is_late() -> None:

@@ -66,7 +66,9 @@ class Member(ABC):
         self._agreed: list[tuple[int, ...]] = []  # transfers decided, not yet begun here
         self._underway: Transfer | None = None
         self._decided = 0
-        self._unneeded: list[tuple[Transfer, int, int]] = []  # finished, their need not yet known
+        self._unneeded: list[
+            tuple[Transfer, int, int, int]
+        ] = []  # finished, their need not yet known
 
     # What a member needs of the world
 
@@ -176,7 +178,8 @@ class Member(ABC):
         done = self._underway
         assert done is not None
         now_ns = self.now_ns()
-        self._unneeded.append((done, now_ns, max(self._ready_ns[layer] for layer in done.layers)))
+        ready_ns = max(self._ready_ns[layer] for layer in done.layers)
+        self._unneeded.append((done, now_ns, ready_ns, self.priority))
         self._underway = None
         waited = self._trainee.running is None
         self._trainee.gradients_arrived(done.layers, now_ns)
@@ -245,7 +248,7 @@ class Member(ABC):
     def write_transfers(self) -> None:
         """Write the transfers whose need is known by now, or never will be."""
         wanted_ns = self._trainee.wanted_ns
-        for done, end_ns, ready_ns in self._unneeded:
+        for done, end_ns, ready_ns, priority in self._unneeded:
             needs = [wanted_ns[layer] for layer in done.layers if layer in wanted_ns]
             row: list[Any] = [
                 self.job,
@@ -255,7 +258,7 @@ class Member(ABC):
                 min(done.layers),
                 len(done.layers),
                 done.byte,
-                self.priority,
+                priority,
                 ready_ns,
                 done.start_ns,
                 end_ns,
