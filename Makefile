@@ -1,11 +1,11 @@
 # Giveway: `make demo` and `make test` do everything, set-up included.
-.PHONY: help setup demo virtual torch horovod image test test-all lint bench agreement clean
+.PHONY: help setup demo virtual torch horovod image image-horovod test test-all lint bench agreement clean
 
 # The realtime engine makes network namespaces, which takes root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: ## install what is missing: Debian packages, .venv, pinned Python packages
 	@scripts/setup.sh
@@ -27,12 +27,15 @@ horovod: setup ## install torch and build Horovod, once (about 5 minutes), for `
 image: ## build the image of Docker hosts; starts a private Docker engine where none runs
 	@$(SUDO) scripts/image.sh
 
+image-horovod: ## build the image of Docker hosts with torch and Horovod
+	@wheel=$$(scripts/horovod.sh --wheel) && $(SUDO) scripts/image.sh "$$wheel"
+
 test: ## run all tests (installs Chromium for the report's browser test)
 	@GIVEWAY_BROWSER=yes scripts/setup.sh
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
-	@$(SUDO) .venv/bin/pytest
+	@$(SUDO) env GIVEWAY_SLOW=$(GIVEWAY_SLOW) .venv/bin/pytest
 
-test-all: ## set up every part (kernel, Horovod, Docker image) and run all tests
+test-all: ## set up every part (kernel, Horovod, Docker images) and run all tests
 	@scripts/test-all.sh
 
 lint: setup ## formatter, linter, types

@@ -185,7 +185,7 @@ def compared(reference: Path, other: Path) -> list[Table | str]:
     for column in ("", "policy", first.plan.engine, second.plan.engine, "apart", "bound"):
         table.add_column(column, justify="left" if column in ("", "policy") else "right")
     for row in found:
-        texts = [_told(row, row.reference), _told(row, row.other), _apart(row), _bound(row)]
+        texts = _told(row, row.reference), _told(row, row.other), _apart(row), _bound(row)
         what = f"{row.what}, change" if row.is_change else f"{row.what}, mean"
         table.add_row(what, row.policy, *texts, style="" if row.within else "red")
     within = sum(row.within for row in found)
@@ -205,5 +205,5 @@ def _apart(row: Row) -> Text:
     return Text(text.replace("-", words.MINUS) + ("" if row.within else " (outside)"))
 
 
-def _bound(row: Row) -> str:
-    return f"{100 * row.bound:.0f} {'points' if row.is_change else '%'}"
+def _bound(row: Row) -> Text:
+    return Text(f"{100 * row.bound:.0f} {'points' if row.is_change else '%'}")

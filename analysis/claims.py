@@ -48,7 +48,7 @@ def metric_of(policy: Mapping[str, Any], metric: str) -> tuple[float | None, lis
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, dict):
         return None, None
-    for key in (leaf, f"{leaf}_ns"):
+    for key in (leaf, f"{leaf}_ns", f"{leaf}_ms2"):
         value = found.get(key)
         if isinstance(value, int | float):
             interval: list[float] | None = found.get("interval_95", {}).get(key)

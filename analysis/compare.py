@@ -77,18 +77,27 @@ def compare_flows(
     resamples: int = stats.RESAMPLES,
 ) -> Measured:
     """FCT of one size class: the interval of each policy, the change of each pair."""
-    wide = pd.concat(
-        {
-            label: metrics.of_class(flows, size_class).set_index(["seed", "flow"])["fct_ns"]
-            for label, flows in pooled.items()
-        },
-        axis=1,
-    )
+    columns = {
+        label: metrics.of_class(flows, size_class).set_index(["seed", "flow"])["fct_ns"]
+        for label, flows in pooled.items()
+    }
+    return compare_values(columns, seeds, pairs, FLOW_NAMES, resamples)
+
+
+def compare_values(
+    values: Mapping[str, pd.Series],
+    seeds: tuple[int, ...],
+    pairs: Iterable[Pair],
+    names: Mapping[str, str],
+    resamples: int = stats.RESAMPLES,
+) -> Measured:
+    """Values that have a twin under every policy, by (seed, whose); `names` as FLOW_NAMES."""
+    wide = pd.concat(values, axis=1)
     position = {seed: index for index, seed in enumerate(seeds)}
     unit_seed = np.array(
         [position[seed] for seed in wide.index.get_level_values("seed")], dtype=np.int64
     )
-    columns = {label: wide[label].to_numpy(dtype=float) for label in pooled}
+    columns = {label: wide[label].to_numpy(dtype=float) for label in values}
     samples = {label: stats.flows_sample(values, unit_seed) for label, values in columns.items()}
 
     matched: dict[Pair, tuple[Sample, Sample]] = {}
@@ -98,7 +107,7 @@ def compare_flows(
             _only(columns[policy], both, samples[policy], unit_seed),
             _only(columns[first], both, samples[first], unit_seed),
         )
-    return _measure(samples, matched, len(seeds), FLOW_NAMES, paired=True, resamples=resamples)
+    return _measure(samples, matched, len(seeds), names, paired=True, resamples=resamples)
 
 
 def compare_iterations(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from testbed.errors import BadInput, GivewayError, RunFailed
-from testbed.records import SCHEMA_VERSION, TABLES
+from testbed.records import NEW_TABLES, READABLE_VERSIONS, SCHEMA_VERSION, TABLES
 
 # From best to worst. A simulation is neither good nor bad: there was nothing to keep up with.
 VERDICTS = ("faithful", "simulated", "doubtful", "broken")
@@ -44,6 +44,9 @@ class Job:
     compute_ns: float
     model_byte: float
     backend: str = "native"
+    servers: tuple[str, ...] = ()  # hosts of its parameter servers
+    start_ns: int = 0
+    steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,9 @@ class Run:
     _tables: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     def table(self, name: str) -> pd.DataFrame:
+        if name in NEW_TABLES and self.manifest["schema_version"] < SCHEMA_VERSION:
+            empty: pd.DataFrame = TABLES[name].empty_table().to_pandas()
+            return empty
         if name not in self._tables:
             self._tables[name] = _read_table(self.folder / f"{name}.parquet", TABLES[name])
         return self._tables[name]
@@ -176,6 +182,9 @@ def _parse_plan(raw: Mapping[str, Any]) -> Plan:
                 float(entry["compute_ns"]),
                 float(entry["model_byte"]),
                 entry.get("backend", "native"),
+                tuple(entry.get("servers", [])),
+                int(entry.get("start_ns", 0)),
+                entry.get("steps"),
             )
             for entry in raw.get("jobs", [])
         ),
@@ -231,9 +240,10 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _check_version(raw: Mapping[str, Any], path: Path) -> None:
     version = raw.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version not in READABLE_VERSIONS:
+        readable = " and ".join(map(str, READABLE_VERSIONS))
         raise BadInput(
-            f"{path}: schema version {version}, but this Giveway reads {SCHEMA_VERSION}. "
+            f"{path}: schema version {version}, but this Giveway reads {readable}. "
             "Use the Giveway that wrote it, or run the experiment again."
         )
 

@@ -17,6 +17,7 @@ from analysis.metrics import Floats
 from analysis.stats import Ints
 
 MOST_POINTS = 200  # of a curve or a cloud; more would only make the file bigger
+MOST_JOBS = 8  # with panels of their own; the others are in summary.json
 CLASS_TITLES = {"small": "Small flows", "medium": "Medium flows", "large": "Large flows"}
 BAR_STATISTICS = {"mean": "Mean", "p99": "99th percentile"}
 
@@ -76,7 +77,7 @@ def change_bars(summary: Mapping[str, Any], plan: Plan, looks: Mapping[str, Look
                 _short(job.name) if len(plan.jobs) > 1 else "iterations",
                 f"training.{job.name}.iteration_{statistic}",
             )
-            for job in plan.jobs
+            for job in plan.jobs[:MOST_JOBS]
         ]
         rows = [
             row
@@ -145,7 +146,7 @@ def iteration_times(
 ) -> list[Picture]:
     """One panel a job: every iteration as a dot, the mean with its interval above them."""
     panels = []
-    for number, job in enumerate(plan.jobs):
+    for number, job in enumerate(plan.jobs[:MOST_JOBS]):
         tables = iterations[job.name]
         durations = {
             label: table["duration_ns"].to_numpy(dtype=float) for label, table in tables.items()

@@ -9,7 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis import backends, compare, look, plots, tables, timeline, words
+from analysis import (
+    backends,
+    compare,
+    look,
+    overlay,
+    plots,
+    straggler_plots,
+    tables,
+    timeline,
+    words,
+)
 from analysis.files import write_whole
 from analysis.folder import VERDICTS, Results, load
 from analysis.page import template
@@ -48,8 +58,24 @@ def render(results: Results, summary: Summary) -> str:
             {policy.label: policy.title for policy in plan.policies},
             flows=bool(plan.mixes),
         ),
+        job_sentences=straggler_words(results, summary),
+        overlays=overlay.sent_by_stack(results),
         **_pictures(results, summary, looks),
+        **straggler_plots.pictures(results, summary, looks),
     )
+
+
+def straggler_words(results: Results, summary: Summary) -> list[str]:
+    """What became of the jobs, where some did not end as asked."""
+    said = []
+    for policy in results.plan.policies:
+        found = summary["policies"][policy.label]["jobs"]
+        if found.get("failed"):
+            said.append(f"{policy.title}: {found['failed']} of {found['count']} jobs broke.")
+        for run in results.of(policy.label):
+            lost = run.manifest.get("lost", [])
+            said += [f"{policy.title}, seed {run.seed}: {task}." for task in lost]
+    return said
 
 
 def _pictures(results: Results, summary: Summary, looks: Mapping[str, look.Look]) -> dict[str, Any]:

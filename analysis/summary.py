@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import backends, claims, compare, metrics, words
+from analysis import backends, claims, compare, metrics, stragglers, words
 from analysis.compare import Measured, Pair
 from analysis.folder import VERDICTS, Plan, Results, Run
 from analysis.stats import RESAMPLES, Change, Estimate
@@ -35,6 +35,9 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
         for job in plan.jobs
     }
     changes = {pair: _changes(pair, by_class, by_job) for pair in pairs}
+    jobs, job_changes = stragglers.summarise(results, pairs, resamples)
+    for pair, found in job_changes.items():
+        changes[pair] |= {metric: _change(change) for metric, change in found.items()}
     policies: dict[str, Any] = {}
     for policy in plan.policies:
         label = policy.label
@@ -57,6 +60,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
                 }
                 for job in plan.jobs
             },
+            "jobs": jobs[label],
             "links": links,
             "tiers": _tiers(links["by_link"]),
             "fidelity": _fidelity(results.of(label)),

@@ -110,6 +110,7 @@ def cells(
                     )  # fmt: skip
     axes.set_xlim(-0.5, len(column_labels) - 0.5)
     axes.set_ylim(len(row_labels) - 0.5, -0.5)
+    column_title, column_labels = with_unit(column_title, column_labels)
     axes.set_xticks(*_ticks(column_labels))
     axes.set_yticks(*_ticks(row_labels))
     axes.grid(visible=False)
@@ -169,6 +170,7 @@ def lines(
         )  # fmt: skip
         told = ", ".join(f"{labels[x]} {value:.3g}" for x, value in zip(at, values, strict=True))
         said.append(f"{curve.look.title}: {told}")
+    axis_title, labels = with_unit(axis_title, labels)
     axes.set_xticks(*_ticks(labels))
     axes.set_xlabel(axis_title)
     axes.set_ylabel(f"{what} ({unit})")
@@ -188,6 +190,15 @@ def _from_zero(axes: Any) -> None:
     low, high = axes.get_ylim()
     if low > 0 and (high - low) > 0.35 * high:
         axes.set_ylim(0, high)
+
+
+def with_unit(title: str, labels: Sequence[str]) -> tuple[str, list[str]]:
+    """A unit that all labels have is said once, with the title."""
+    parts = [label.split(" ", 1) for label in labels]
+    units = {part[1] if len(part) == 2 else "" for part in parts}
+    if len(units) != 1 or "" in units:
+        return title, list(labels)
+    return f"{title} ({units.pop()})", [part[0] for part in parts]
 
 
 def _ticks(labels: Sequence[str]) -> tuple[list[int], list[str]]:

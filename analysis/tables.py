@@ -1,6 +1,6 @@
 """The comparison as a table: the same rows in the terminal and in the report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,12 @@ from analysis import words
 from analysis.claims import metric_of
 
 STYLES = {"better": "green", "worse": "red", "unclear": "dim", "few": "dim"}
+ALL_JOBS = "All jobs"
+MOST_JOBS = 8  # more have no rows of their own
+SHOWN: dict[str, Callable[[float], str]] = {
+    "barrier_wait_variance": lambda value: f"{value:.3g}{words.SPACE}ms²",
+    "straggler_share": lambda value: words.percent(value, signed=False),
+}
 CLARITY = {"unclear": "no clear change", "few": "too few to tell"}
 
 
@@ -75,7 +81,12 @@ def _wanted(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         for statistic, title in (("mean", "mean FCT"), ("p99", "p99 FCT")):
             yield f"{name.capitalize()} flows", title, f"flows.{name}.fct_{statistic}"
     first = next(iter(summary["policies"].values()))
-    for job in first["training"]:
+    yield ALL_JOBS, "mean completion time", "jobs.jct_mean"
+    yield ALL_JOBS, "mean wait at a barrier", "jobs.barrier_wait_mean"
+    yield ALL_JOBS, "variance of the waits at a barrier", "jobs.barrier_wait_variance"
+    yield ALL_JOBS, "share of time lost to the last worker", "jobs.straggler_share"
+    listed = first["training"] if len(first["training"]) <= MOST_JOBS else {}
+    for job in listed:
         yield job, "mean iteration", f"training.{job}.iteration_mean"
         yield job, "p99 iteration", f"training.{job}.iteration_p99"
         yield job, "time over compute alone", f"training.{job}.slowdown"
@@ -92,13 +103,14 @@ def _cell(entry: Mapping[str, Any], metric: str) -> Cell:
     leaf = metric.rpartition(".")[2]
     if leaf in ("wait_share", "utilisation_mean"):
         return Cell(words.percent(value, signed=False))
+    shown = SHOWN.get(leaf, words.duration)(value)
     if leaf == "slowdown":
         return Cell(f"{value:.3f}{words.SPACE}×")
     change = entry.get("change", {}).get(metric)
     if change is None or change["change"] is None:
-        return Cell(words.duration(value))
+        return Cell(shown)
     return Cell(
-        words.duration(value),
+        shown,
         words.percent(change["change"]),
         words.percent_interval(change["interval_95"]),
         words.verdict(change),

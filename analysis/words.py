@@ -10,6 +10,8 @@ NONE = "\N{EN DASH}"
 UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 Interval = Sequence[float | None] | None
+MANY_JOBS = 4  # more are not listed one by one
+JCT = "jobs.jct_mean"
 CLASS_WORDS = {"small": "small flows", "medium": "medium flows", "large": "large flows"}
 
 
@@ -91,15 +93,17 @@ def answer(summary: dict[str, Any]) -> str:
         return _sentence(caution + _only_policy(policies[labels[0]]))
     first, others = policies[labels[0]], [policies[label] for label in labels[1:]]
     metric = _flow_metric(others)
-    chosen = min(others, key=lambda entry: _point(entry, metric) if metric else 0.0)
-    several = len(others) > 1 and metric is not None
+    best_by = metric or (JCT if any(_timed(entry) for entry in others) else None)
+    chosen = min(others, key=lambda entry: _point(entry, best_by) if best_by else 0.0)
+    several = len(others) > 1 and best_by is not None
     findings = _findings(chosen, metric, "they" if several else None)
     if not findings:
         return _sentence(caution + "nothing in the measured window can be compared.")
-    if several and metric:
+    if several and best_by:
+        whose = _whose(metric) if metric else "jobs"
         opening = (
             f"of {len(others)} policies compared with {first['title']}, "
-            f"{chosen['title']} is best for {_whose(metric)}: "
+            f"{chosen['title']} is best for {whose}: "
         )
     else:
         opening = f"under {chosen['title']} instead of {first['title']}, "
@@ -128,11 +132,18 @@ def _only_policy(entry: dict[str, Any]) -> str:
         for name, flows in entry["flows"].items()
         if name in ("small", "large") and _finite(flows["fct_mean_ns"])
     ]
-    parts += [
-        f"an iteration of {job} takes {duration(training['iteration_mean_ns'])}"
+    iterations = {
+        job: training["iteration_mean_ns"]
         for job, training in entry["training"].items()
         if _finite(training["iteration_mean_ns"])
-    ]
+    }
+    if len(iterations) > MANY_JOBS:
+        ends = duration_interval([min(iterations.values()), max(iterations.values())])
+        parts.append(f"an iteration of each of {len(iterations)} jobs takes {ends}")
+    else:
+        parts += [f"an iteration of {job} takes {duration(ns)}" for job, ns in iterations.items()]
+    if _finite(entry["jobs"].get("jct_mean_ns")):
+        parts.append(f"a job is done after {duration(entry['jobs']['jct_mean_ns'])} on average")
     opening = f"only {entry['title']} was run, so there is nothing to compare"
     return f"{opening}: {and_list(parts)}." if parts else f"{opening}."
 
@@ -156,8 +167,10 @@ def _findings(entry: dict[str, Any], metric: str | None, whom: str | None) -> li
     findings = []
     if metric and _finite(change[metric]["change"]):
         findings.append(_finding(whom or _whose(metric), "finish", change[metric]))
+    if _timed(entry):
+        findings.append(_finding("jobs" if metric or not whom else whom, "are done", change[JCT]))
     jobs = [job for job in entry["training"] if _finite(_iteration(change, job)["change"])]
-    if jobs:
+    if jobs and not (_timed(entry) and len(jobs) > MANY_JOBS):
         job = max(jobs, key=lambda name: float(_iteration(change, name)["change"]))
         whose = f"iterations of {job}"
         if len(jobs) > 1:
@@ -170,6 +183,11 @@ def _findings(entry: dict[str, Any], metric: str | None, whom: str | None) -> li
     if metric and not jobs and _finite(large["change"]):
         findings.append(_finding("large flows", "finish", large))
     return findings
+
+
+def _timed(entry: dict[str, Any]) -> bool:
+    """Whether the completion times of its jobs can be compared."""
+    return JCT in entry["change"] and _finite(entry["change"][JCT]["change"])
 
 
 def _iteration(change: dict[str, Any], job: str) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from typing import Any
 import pandas as pd
 
 from testbed import realtime
-from testbed.engine import Run
+from testbed.engine import Engine, Run
 from testbed.folder import RunFolder
 from testbed.records import TABLES
 from testbed.spec import Experiment, load
+from testbed.stacks import demand_stacks
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,21 @@ class Outcome:
     steal_share: float  # of the processors' time, taken by other machines on the same hardware
 
 
-def played(experiment: str, seed: int, files: Mapping[str, str] | None = None) -> Outcome:
-    """One run of an experiment (YAML text, and the files it names) on the realtime engine."""
+def played(
+    experiment: str,
+    seed: int,
+    files: Mapping[str, str] | None = None,
+    engine: Engine = realtime,
+) -> Outcome:
+    """One run of an experiment (YAML text, and the files it names)."""
     with TemporaryDirectory(prefix="giveway-bench-") as name:
         loaded = loaded_from(Path(name), experiment, files)
-        realtime.demand(loaded)
+        engine.demand(loaded)
+        demand_stacks(loaded)
         run = Run(loaded, loaded.policies[0], seed, run_id())
-        setting = realtime.settle(loaded, lambda line: None, run.run_id)
+        setting = engine.settle(loaded, lambda line: None, run.run_id)
         folder = RunFolder(Path(name) / "run")
-        realtime.execute(run, folder, setting, lambda time_ns: None)
+        engine.execute(run, folder, setting, lambda time_ns: None)
         tables = {table: pd.read_parquet(folder.path / f"{table}.parquet") for table in TABLES}
         manifest = json.loads((folder.path / "manifest.json").read_text())
         steal = manifest["fidelity"]["measured"]["cpu_steal_share"]

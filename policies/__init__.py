@@ -7,9 +7,9 @@ import importlib
 import pkgutil
 from functools import cache
 
-from policies.base import BAND_TOS, LinkPolicy, Port, Queue
+from policies.base import BAND_TOS, LinkPolicy, Moment, Port, Queue, ServerPort
 
-__all__ = ["BAND_TOS", "LinkPolicy", "Port", "Queue", "available"]
+__all__ = ["BAND_TOS", "LinkPolicy", "Moment", "Port", "Queue", "ServerPort", "available"]
 
 
 @cache

@@ -19,6 +19,14 @@ FIRST_CLASS = 10
 
 
 @dataclass(frozen=True)
+class ServerPort:
+    """A parameter server at a host: whose it is, and the TCP port that it sends from."""
+
+    job: str
+    port: int
+
+
+@dataclass(frozen=True)
 class Port:
     """One direction of a link, where packets wait: the egress side of an interface."""
 
@@ -29,6 +37,7 @@ class Port:
     slack_ns: int = 200_000  # how late this kernel's timers may be; the burst covers it
     count_bytes: bool = False  # offloads on: a queue of N packets is a queue of N full frames
     mark_ns: int = 0  # a packet that has waited longer is marked (ECN), for DCTCP; 0: never
+    servers: tuple[ServerPort, ...] = ()  # the parameter servers behind a host's port
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,15 @@ class Sharing:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """What a policy that acts during a run gets to know, at each of its turns."""
+
+    time_ns: int
+    period_ns: int  # from turn to turn
+    remaining_byte: Mapping[str, int] = field(default_factory=dict)  # of each job's broadcast
+
+
+@dataclass(frozen=True)
 class LinkPolicy:
     """A rule for who waits at a port.
 
@@ -62,6 +80,12 @@ class LinkPolicy:
     of traffic gets unless the experiment file says otherwise. `sharing` is the same rule for an
     engine without packets. `steering` makes the rule that moves a worker of a training job between
     bands during the run, if the policy has one. `needs` names the kernel features.
+
+    A policy that acts during a run has a `period_ns`: that often, `act` gives the tc commands that
+    a port should have been given last, and those that are new are applied in one batch (see
+    testbed/agent.py). One that `watches` wants to know what broadcasts have left. `priority_of` is
+    the level of a job at a port's host, 0 first: what `commands` and `act` are made from, and what
+    engines without packets ask.
     """
 
     name: str
@@ -75,6 +99,10 @@ class LinkPolicy:
     sharing: Sharing = Sharing()
     steering: Callable[[Plan], Steering] | None = None
     needs: frozenset[str] = field(default_factory=lambda: frozenset({"htb", "pfifo", "u32"}))
+    period_ns: int = 0
+    act: Callable[[Port, Moment], list[str]] | None = None
+    watches: bool = False
+    priority_of: Callable[[tuple[ServerPort, ...], str, Moment], int] | None = None
 
     def band_of(self, kind: str) -> str:
         """The default band of "flows" or "training"."""

@@ -2,23 +2,22 @@
 # Puts torch and Horovod into .venv. Horovod comes as source only: it is patched
 # (workloads/horovod-patches), built once (about 5 CPU-minutes) and the wheel kept in the cache, by
 # the versions of everything that it was made of. Quick when there is nothing to do.
-#   scripts/horovod.sh [--python PYTHON]     another interpreter than .venv's, as in an image
+#   scripts/horovod.sh [--wheel]     prints where the wheel is, for the image of Docker hosts
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 horovod=0.28.1
 cmake=3.31.6 # Horovod's CMake files are too old for CMake 4
 python=.venv/bin/python
-[ "${1:-}" = --python ] && python=$2
 
-say() { printf 'horovod: %s\n' "$*"; }
+say() { printf 'horovod: %s\n' "$*" >&2; }
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 pip() { "$python" -m pip --disable-pip-version-check "$@" 2>&1 | { grep -v '^WARNING' || true; }; }
 
-[ -x .venv/bin/python ] || [ "$python" != .venv/bin/python ] || scripts/setup.sh
-pip install -q -r requirements-torch.txt -r requirements-horovod.txt
+scripts/torch.sh >&2
+pip install -q -r requirements-horovod.txt
 
 # The wheel's own version says which torch it was built for, so that nobody loads it with another.
 torch=$("$python" -c 'from importlib.metadata import version; print(version("torch"))')
@@ -29,12 +28,7 @@ key=$({
     cat workloads/horovod-patches/*.patch
 } | sha256sum | cut -c1-12)
 cache=${GIVEWAY_CACHE:-$HOME/.cache/giveway}/horovod-$horovod-$key
-
-if [ "$(cat "$("$python" -c 'import sys; print(sys.prefix)')/giveway-horovod" 2> /dev/null)" = "$key" ] &&
-    "$python" -c 'import horovod.torch' 2> /dev/null; then
-    say "ready: $version, nothing to do"
-    exit 0
-fi
+stamp=.venv/giveway-horovod
 
 if ! compgen -G "$cache/*.whl" > /dev/null; then
     missing=()
@@ -73,7 +67,10 @@ if ! compgen -G "$cache/*.whl" > /dev/null; then
     }
     mkdir -p "$cache.part" && cp "$work"/wheel/*.whl "$cache.part/" && mv -T "$cache.part" "$cache"
 fi
-pip install -q --no-deps --force-reinstall "$cache"/*.whl
-"$python" -c 'import horovod.torch'
-echo "$key" > "$("$python" -c 'import sys; print(sys.prefix)')/giveway-horovod"
+if [ "$(cat "$stamp" 2> /dev/null)" != "$key" ] || ! "$python" -c 'import horovod.torch' 2> /dev/null; then
+    pip install -q --no-deps --force-reinstall "$cache"/*.whl
+    "$python" -c 'import horovod.torch'
+    echo "$key" > "$stamp"
+fi
 say "ready: $version"
+if [ "${1:-}" = --wheel ]; then realpath "$cache"/*.whl; fi

@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Everything that the tests can use, then the tests: the virtual engine's kernel, torch and Horovod,
-# the image of Docker hosts. A Docker engine that this starts is stopped again.
+# the images of Docker hosts, Vagrant. A Docker engine that this starts is stopped again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-make virtual horovod
-if ! scripts/docker-engine.sh status 2> /dev/null; then
-    trap 'scripts/docker-engine.sh stop' EXIT
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+if ! as_root scripts/docker-engine.sh status 2> /dev/null; then
+    trap 'as_root scripts/docker-engine.sh stop' EXIT
 fi
-make image
-make test
+GIVEWAY_VAGRANT=yes scripts/setup.sh
+make virtual horovod image image-horovod
+make test GIVEWAY_SLOW=yes

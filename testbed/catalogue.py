@@ -9,6 +9,7 @@ from rich.table import Table
 
 import policies
 import topologies
+from policies.placements import PLACEMENTS
 from testbed import engines, sweepspec
 from testbed.errors import BadInput
 from testbed.spec import load
@@ -28,6 +29,11 @@ def show(console: Console) -> None:
     )
     _section(
         console,
+        "placements of parameter servers (most skewed first; with 21 jobs)",
+        ((name, shape_of(name)) for name in PLACEMENTS),
+    )
+    _section(
+        console,
         "topologies",
         ((name, _described(kind)) for name, kind in topologies.available().items()),
     )
@@ -44,6 +50,11 @@ def show(console: Console) -> None:
             for name, cdf in sizes.available().items()
         ),
     )
+
+
+def shape_of(name: str) -> str:
+    """How many of 21 jobs' servers each host holds."""
+    return " + ".join(str(jobs) for jobs in PLACEMENTS[name](21, 21) if jobs)
 
 
 def _experiments() -> Iterable[tuple[str, str]]:

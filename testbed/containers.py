@@ -26,13 +26,14 @@ from testbed.clean import SOCKETS
 from testbed.docker import CONTROLLER_LABEL, RUN_LABEL
 from testbed.errors import RunFailed
 from testbed.folder import RunFolder
-from testbed.image import NAME
-from testbed.processes import Room
+from testbed.image import NATIVE, Image
+from testbed.room import Room
 from testbed.spechosts import ContainerSpec
 
 USER = 10001  # as in docker/worker.Dockerfile
 INSIDE = "/run/giveway"
 START_LIMIT_S = 20.0
+STACK_LIMIT_S = 180.0  # as many imports of torch at once as there are hosts, on a busy machine
 POST_MORTEM_S = 1.0
 MOST_PROCESSES = 256
 MOST_SHARES = 262144  # Linux's own limit: a host goes before whatever else the machine does
@@ -59,11 +60,7 @@ class Container:
             self.name,
         ).split()
         if starved == "true" or kills_for_memory(self._memory):
-            limit = f"{(limits.memory_byte or 0) / 1e6:g} MB"
-            return (
-                f"a process in the container of {self.host} ran out of memory (container.memory is "
-                f"{limit}): allow more, or train a smaller model"
-            )
+            return out_of_memory(self.host, limits)
         if running == "false" and int(code):
             how = f"by signal {int(code) - 128}" if int(code) > 128 else f"with code {code}"
             return f"the container of {self.host} was ended in mid-run, {how}, from outside Giveway"
@@ -74,9 +71,17 @@ class Containers:
     """The containers of a run, by host. Use as a context manager: leaving it removes them."""
 
     def __init__(
-        self, hosts: Sequence[str], limits: ContainerSpec | None, run_id: str, folder: RunFolder
+        self,
+        hosts: Sequence[str],
+        limits: ContainerSpec | None,
+        run_id: str,
+        folder: RunFolder,
+        image: Image = NATIVE,
+        preload: Sequence[str] = (),
     ) -> None:
         self._hosts = hosts
+        self._image = image
+        self._preload = preload  # once in each container, before it forks its workers
         self._limits = limits or ContainerSpec()
         self._run_id = run_id
         self._controller = f"{os.getpid()}:{processes.start_time(os.getpid())}"
@@ -146,7 +151,8 @@ class Containers:
             path.chmod(0o666)  # the folder above is root's alone
             door.listen()
             name = f"giveway-{self._run_id}-{host}"
-            docker.ask("run", *self._options(host, name, folder), NAME, f"{INSIDE}/control/nursery")
+            start = (self._image.name, f"{INSIDE}/control/nursery", *self._preload)
+            docker.ask("run", *self._options(host, name, folder), *start)
             line = self._answered(door, host, name)
         pid = int(docker.ask("inspect", "-f", "{{.State.Pid}}", name))
         if self._limits.cpus is None:
@@ -173,7 +179,8 @@ class Containers:
 
     def _answered(self, door: socket.socket, host: str, name: str) -> socket.socket:
         """Its interpreter's line, once that is warm."""
-        give_up_s = time.monotonic() + START_LIMIT_S
+        limit_s = STACK_LIMIT_S if self._preload else START_LIMIT_S
+        give_up_s = time.monotonic() + limit_s
         door.settimeout(1)
         while time.monotonic() < give_up_s:
             try:
@@ -181,16 +188,22 @@ class Containers:
             except TimeoutError:
                 if docker.ask("inspect", "-f", "{{.State.Running}}", name).strip() == "true":
                     continue
-                said = docker.ask("logs", "--tail", "3", name, both=True).strip()
-                raise RunFailed(
-                    f"the container of {host} ended at once: {said or 'it said nothing'}"
-                ) from None
-            line.settimeout(START_LIMIT_S)
-            if line.recv(1):  # the nursery's word that all is imported
+                raise RunFailed(self._stillborn(host, name)) from None
+            line.settimeout(limit_s)
+            if heard(line):  # the nursery's word that all is imported
                 line.setblocking(True)
                 return line
-            raise RunFailed(f"the nursery in the container of {host} ended at once")
-        raise RunFailed(f"the container of {host} did not start within {START_LIMIT_S:g} s")
+            line.close()
+            raise RunFailed(self._stillborn(host, name))
+        raise RunFailed(f"the container of {host} did not start within {limit_s:g} s")
+
+    def _stillborn(self, host: str, name: str) -> str:
+        """Why a container ended before its nursery was warm."""
+        starved = docker.ask("inspect", "-f", "{{.State.OOMKilled}}", name).strip() == "true"
+        if starved:
+            return out_of_memory(host, self._limits)
+        said = docker.ask("logs", "--tail", "3", name, both=True).strip()
+        return f"the container of {host} ended at once: {said or 'it said nothing'}"
 
     # What is borrowed, and given back
 
@@ -207,6 +220,22 @@ class Containers:
         for folder, owner in self._owners.items():
             for path in (folder, *folder.iterdir()):
                 os.chown(path, *owner)
+
+
+def heard(line: socket.socket) -> bool:
+    """Whether the other end says something before it closes, or the line's limit is over."""
+    try:
+        return bool(line.recv(1))
+    except (TimeoutError, ConnectionResetError):
+        return False
+
+
+def out_of_memory(host: str, limits: ContainerSpec) -> str:
+    limit = f"{(limits.memory_byte or 0) / 1e6:g} MB"
+    return (
+        f"a process in the container of {host} ran out of memory (container.memory is {limit}): "
+        "allow more, or train a smaller model"
+    )
 
 
 def outrank(pid: int) -> None:

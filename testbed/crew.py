@@ -4,8 +4,10 @@ Nobody sleeps and hopes: each phase ends when every task has said so, and a task
 falls silent for longer than HANG_LIMIT_S, ends the run with its name and its last words.
 """
 
+import signal
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from testbed.errors import RunFailed
@@ -18,6 +20,8 @@ class Crew:
     def __init__(self, nursery: Nursery, tasks: Iterable[Task]) -> None:
         self._nursery = nursery
         self.tasks = list(tasks)
+        self.lost: list[str] = []
+        self._kills_before = kills_for_memory()
 
     def tell(self, **message: Any) -> None:
         for task in self.tasks:
@@ -29,8 +33,13 @@ class Crew:
         tasks: Iterable[Task] | None = None,
         *,
         on_time: Callable[[int], None] = lambda time_ns: None,
+        may_die: Iterable[Task] = (),
     ) -> None:
-        """Until every task has said `event`; calls `on_time` with how far they say they are."""
+        """Until every task has said `event`; calls `on_time` with how far they say they are.
+
+        A task that may die is left behind if it does, and `lost` says how.
+        """
+        expendable = {task.name for task in may_die}
         asked = self.tasks if tasks is None else tasks
         waiting = {task.name for task in asked if event not in task.said}
         for task in self.tasks:
@@ -41,6 +50,10 @@ class Crew:
                     waiting.discard(task.name)
                 elif message["event"] == "beat":
                     on_time(message["time_ns"])
+                elif message["event"] == "exit" and task.name in expendable:
+                    self.lost.append(f"{task.name} {self._ending(task)}")
+                    self.tasks.remove(task)
+                    waiting.discard(task.name)
                 elif message["event"] == "exit":
                     self._died(task)
             self._check_alive(waiting, event)
@@ -69,11 +82,31 @@ class Crew:
                 )
 
     def _died(self, task: Task) -> None:
+        raise RunFailed(f"{task.name} {self._ending(task)}; its log: {last_words(task)}")
+
+    def _ending(self, task: Task) -> str:
+        """How a task ended, and why if it said so or the kernel did."""
         code = task.exit_code or 0
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         task.listen()  # it may have said why, and its log may be on a full disk
         why = f": {task.said['error']['message']}" if "error" in task.said else ""
-        raise RunFailed(f"{task.name} {how}{why}; its log: {last_words(task)}")
+        if code == -signal.SIGKILL:
+            why = memory_ran_out(self._kills_before, kills_for_memory())
+        return f"{how}{why}"
+
+
+def kills_for_memory() -> int | None:
+    """How many processes the kernel has killed because memory had run out, if it counts them."""
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+
+
+def memory_ran_out(kills_before: int | None, kills: int | None) -> str:
+    """What to say of a task that was killed; nothing if it was not for its memory."""
+    if kills is not None and kills == kills_before:
+        return ""
+    sure = "" if kills is not None else "perhaps "
+    return f": {sure}memory ran out; use fewer workers, or train a smaller model"
 
 
 def last_words(task: Task) -> str:

@@ -9,6 +9,7 @@ from functools import cache
 
 from testbed import image, processes
 from testbed.errors import CannotRun, RunFailed
+from testbed.image import Image
 
 RUN_LABEL, CONTROLLER_LABEL = "giveway.run", "giveway.controller"
 PRIVATE_FOLDER = "/run/giveway-docker"  # of scripts/docker-engine.sh
@@ -61,27 +62,43 @@ def ask(*arguments: str, limit_s: float = 60, both: bool = False) -> str:
     return processes.run(argv, limit_s=limit_s)
 
 
-def demand_image() -> str:
+def demand_image(wanted: Image = image.NATIVE) -> str:
     """The image's id, if there is one that was made from this very code."""
     form = '{{.Id}} {{index .Config.Labels "' + image.INPUTS_LABEL + '"}}'
     demand_engine()
     try:
-        found_id, _, inputs = ask("image", "inspect", "-f", form, image.NAME).strip().partition(" ")
+        found_id, _, inputs = (
+            ask("image", "inspect", "-f", form, wanted.name).strip().partition(" ")
+        )
     except RunFailed:
-        raise CannotRun(f"there is no image {image.NAME} yet: run `make image`") from None
-    wanted = image.digest()
-    if inputs != wanted:
         raise CannotRun(
-            f"the image {image.NAME} is stale: it was made from {inputs or 'other files'}, the "
-            f"code is now {wanted}: run `make image`"
+            f"there is no image {wanted.name} yet: run `make {wanted.target}`"
+        ) from None
+    current = image.digest(wanted)
+    if inputs != current:
+        raise CannotRun(
+            f"the image {wanted.name} is stale: it was made from {inputs or 'other files'}, the "
+            f"code is now {current}: run `make {wanted.target}`"
         )
     return found_id
 
 
-def image_wheels() -> list[str]:
-    """The Python packages that the image was asked to hold, like numpy==2.4.6."""
-    form = '{{index .Config.Labels "' + image.WHEELS_LABEL + '"}}'
-    return ask("image", "inspect", "-f", form, image.NAME).split()
+@cache
+def versions_inside(image_id: str) -> dict[str, str]:
+    """Python and its packages in an image, as they say themselves."""
+    code = (
+        "import json, platform; from importlib import metadata as m; print(json.dumps("
+        "{'python': platform.python_version(), **{d.name: d.version for d in m.distributions()}}))"
+    )
+    found: dict[str, str] = json.loads(python_inside(image_id, code))
+    return dict(sorted(found.items()))
+
+
+def python_inside(image_id: str, code: str) -> str:
+    """What some Python code prints in a container that is confined as a run's are."""
+    controller = f"{os.getpid()}:{processes.start_time(os.getpid())}"
+    labels = (f"--label={RUN_LABEL}=look", f"--label={CONTROLLER_LABEL}={controller}")
+    return ask("run", "--rm", *labels, *CONFINED, "--entrypoint=python3", image_id, "-c", code)
 
 
 def containers(label: str) -> list[str]:

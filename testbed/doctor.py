@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 import policies
-from testbed import docker, image, isolation, machine
+from testbed import docker, image, isolation, machine, stacks
 from testbed.engine import MULTIPATH
 from testbed.errors import CannotRun
 from testbed.virtual.build import find
@@ -14,6 +14,7 @@ from testbed.virtual.features import features, tcp_names
 
 SEVERAL_WAYS = "leaf-spine and fat-tree: flows are shared out by five-tuple"
 OLD = "that needs Linux 6.11 with IP_ROUTE_MULTIPATH"
+Line = Callable[[str, bool, str], None]
 YES, NO = "[green]yes[/]", "[red]no [/]"
 
 
@@ -42,6 +43,8 @@ def examine(console: Console, measure: bool) -> bool:
         line("realtime", False, str(why))
 
     _docker(line, realtime)
+    console.print("\n[bold]training stacks[/]")
+    _stacks(line)
 
     offers = {"virtual": features() if built else frozenset()}
     if here.root:
@@ -70,18 +73,38 @@ def examine(console: Console, measure: bool) -> bool:
     return realtime or built is not None
 
 
-def _docker(line: Callable[[str, bool, str], None], realtime: bool) -> None:
+def _docker(line: Line, realtime: bool) -> None:
     """Whether hosts can be containers here, and whether those are as alone as they should be."""
     try:
         found = docker.demand_engine()
-        docker.demand_image()
+        image_id = docker.demand_image()
     except CannotRun as why:
         line("docker hosts", False, str(why))
         return
-    line("docker hosts", realtime, f"Docker {found.version}, image {image.NAME} is up to date")
-    reached = isolation.look_from_inside()
+    current = f"Docker {found.version}, image {image.NATIVE.name} is up to date"
+    line("docker hosts", realtime, current)
+    reached = isolation.look_from_inside(image_id)
     alone = "no interface but lo, no route, no capability, not root"
     line("isolation", not reached, f"a container has {', '.join(reached)}" if reached else alone)
+
+
+def _stacks(line: Line) -> None:
+    """The backends of training jobs: what is there, and what it was built for."""
+    line("native", True, "Giveway's own")
+    for backend in ("torch", "horovod"):
+        _stack(line, backend, backend, stacks.here)
+    _stack(line, "  in Docker", "horovod", lambda: stacks.inside(image.HOROVOD))
+
+
+def _stack(line: Line, name: str, backend: str, place: Callable[[], stacks.Place]) -> None:
+    try:
+        found = place()
+        stacks.demand_stack(backend, found)
+    except CannotRun as why:
+        line(name, False, str(why))
+        return
+    packages = stacks.STACKS[backend].packages
+    line(name, True, ", ".join(f"{package} {found.find(package)}" for package in packages))
 
 
 def _measure(console: Console) -> None:

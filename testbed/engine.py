@@ -5,7 +5,7 @@ An engine is a module with the functions of `Engine`. `execute` is what it is fo
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from testbed.errors import CannotRun
@@ -62,6 +62,7 @@ class Performance:
     network: dict[str, Any]
     measured: dict[str, float | None]
     simulated: bool = False  # calculated, not played
+    lost: list[str] = field(default_factory=list)  # tasks that died and were allowed to
 
 
 class Engine(Protocol):

@@ -1,8 +1,10 @@
-"""What the image of Docker hosts is made of: a digest tells whether it is still this code.
+"""What the images of Docker hosts are made of: a digest tells whether one is still this code.
 
-`make image` writes the digest into the image's label; a run refuses an image with another one,
-because its workers would not be those that the manifest names. `python -m testbed.image` prints it,
-`python -m testbed.image FOLDER` also lays out the packages there for the build.
+There are two: a small one for the native worker, and one with torch and Horovod, a gigabyte, that
+an experiment takes only if a job of it needs them. `make image` and `make image-horovod` write the
+digest into the image's label; a run refuses an image with another one, because its workers would
+not be those that the manifest names. `python -m testbed.image IMAGE` prints it, and with a FOLDER
+also lays out the packages there for the build.
 """
 
 import ast
@@ -10,18 +12,34 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-NAME = "giveway-worker"
-INPUTS_LABEL, WHEELS_LABEL = "giveway.inputs", "giveway.wheels"
+INPUTS_LABEL = "giveway.inputs"
 DOCKERFILE = "docker/worker.Dockerfile"
 PACKAGES = ("policies", "testbed", "topologies", "workloads")
 FIRST = "testbed/nursery.py"  # what a container starts; tasks are named by workloads' modules
 
 
-def inputs() -> list[Path]:
-    """The files that the image is made of, relative to the repository.
+@dataclass(frozen=True)
+class Image:
+    name: str
+    target: str  # of make: what builds it
+    recipes: tuple[str, ...] = ()  # what decides on its packages, besides the Dockerfile
+
+
+NATIVE = Image("giveway-worker", "image")
+HOROVOD = Image(
+    "giveway-worker-horovod",
+    "image-horovod",
+    ("requirements-torch.txt", "requirements-horovod.txt", "workloads/horovod-patches/*.patch"),
+)
+IMAGES = {image.name: image for image in (NATIVE, HOROVOD)}
+
+
+def inputs(image: Image = NATIVE) -> list[Path]:
+    """The files that an image is made of, relative to the repository.
 
     All of workloads, and what it imports of the other packages: a change that no worker can see
     does not make an image stale.
@@ -34,7 +52,8 @@ def inputs() -> list[Path]:
         if path not in found:
             found.add(path)
             waiting += imported(path)
-    return [Path(DOCKERFILE), *sorted(found), *sorted(data)]
+    recipes = [path.relative_to(ROOT) for glob in image.recipes for path in ROOT.glob(glob)]
+    return [Path(DOCKERFILE), *sorted(found), *sorted(data), *sorted(recipes)]
 
 
 def imported(path: Path) -> Iterator[Path]:
@@ -62,9 +81,9 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
             yield from executed(child)
 
 
-def digest() -> str:
+def digest(image: Image = NATIVE) -> str:
     total = hashlib.sha256()
-    for path in inputs():
+    for path in inputs(image):
         total.update(f"{path}\0".encode() + hashlib.sha256((ROOT / path).read_bytes()).digest())
     return total.hexdigest()[:16]
 
@@ -77,6 +96,7 @@ def lay_out(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        lay_out(Path(sys.argv[1]))
-    print(digest())
+    wanted = IMAGES[sys.argv[1]]
+    if sys.argv[2:]:
+        lay_out(Path(sys.argv[2]))
+    print(digest(wanted))

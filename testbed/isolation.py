@@ -5,10 +5,8 @@ eyes.
 """
 
 import json
-import os
 
-from testbed import docker, image, processes
-from testbed.docker import CONFINED, CONTROLLER_LABEL, RUN_LABEL
+from testbed import docker, processes
 from testbed.engine import FAR_END
 from testbed.errors import RunFailed
 
@@ -49,15 +47,9 @@ def ways_out(pid: int, own: set[str]) -> list[str]:
     return found
 
 
-def look_from_inside() -> list[str]:
+def look_from_inside(image_id: str) -> list[str]:
     """Start a container as a run does and let it look round; what is not as it should be."""
-    controller = f"{os.getpid()}:{processes.start_time(os.getpid())}"
-    labels = (f"--label={RUN_LABEL}=doctor", f"--label={CONTROLLER_LABEL}={controller}")
-    seen = json.loads(
-        docker.ask(
-            "run", "--rm", *labels, *CONFINED, "--entrypoint=python3", image.NAME, "-c", _LOOK
-        )
-    )
+    seen = json.loads(docker.python_inside(image_id, _LOOK))
     found = [f"the interface {name}" for name in seen["interfaces"] if name != "lo"]
     if seen["routes"]:
         found.append(f"{seen['routes']} routes")

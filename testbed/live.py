@@ -8,6 +8,8 @@ decided here.
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,19 +21,21 @@ from testbed.errors import RunFailed
 from testbed.folder import RunFolder
 from testbed.marking import mark
 from testbed.network import Network
-from testbed.processes import Nursery, Room, Task
+from testbed.processes import Nursery, Task
+from testbed.psjobs import TARGET, host_configs, servers_by_host
+from testbed.room import Room
 from testbed.rtnetlink import device_indexes
 from testbed.spec import TrainingJob
 from testbed.spechosts import DOCKER
-from testbed.stacks import STACKS, preload
+from testbed.stacks import STACKS, image_of, preload
+from workloads.board import Board
+from workloads.jobports import FIRST_FLOW_PORT, job_port
 from workloads.ports import flow_source, worker_source
 from workloads.schedule import Schedule, schedule_of
 
 if TYPE_CHECKING:
     from testbed.containers import Containers
 
-FIRST_FLOW_PORT = 6000  # one for each ToS
-FIRST_JOB_PORT = 7000  # two for each job: ring, coordinator
 START_AHEAD_NS = 200_000_000  # from `go` to time zero, so that everyone has heard it
 START_GRID_NS = 1_000_000_000
 SAMPLES = 100  # of counters, over a run
@@ -60,12 +64,13 @@ def perform(
             setting.wiring,
             run_id=run.run_id,
             containers=containers.pids if containers else None,
+            servers=servers_by_host(run.experiment),
         ) as network,
         Nursery(
             run.run_id,
             folder.logs / "nursery.log",
             outrank=setting.wiring.timer_slack_ns > 0,
-            preload=preload(run.experiment),
+            preload=() if containers else preload(run.experiment),  # workers live elsewhere
         ) as nursery,
     ):
         on_time(0)  # a sign of life: large libraries have been loaded
@@ -73,8 +78,8 @@ def perform(
         ratio = shaped_rate_ratio(network, nursery, folder) if measure_link else None
         with containers.explaining() if containers else nullcontext():
             rooms = containers.rooms if containers else {}
-            measured = play(run, network, nursery, folder, on_time, rooms)
-    return Performance(description, {"shaped_rate_ratio": ratio, **measured})
+            measured, lost = play(run, network, nursery, folder, on_time, rooms)
+    return Performance(description, {"shaped_rate_ratio": ratio, **measured}, lost=lost)
 
 
 def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Containers | None"]:
@@ -83,7 +88,15 @@ def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Contai
         return nullcontext()
     from testbed.containers import Containers
 
-    return Containers(run.experiment.host_names, run.experiment.container, run.run_id, folder)
+    experiment = run.experiment
+    return Containers(
+        experiment.host_names,
+        experiment.container,
+        run.run_id,
+        folder,
+        image_of(experiment),
+        preload(experiment),
+    )
 
 
 def described(run: Run, network: Network) -> dict[str, Any]:
@@ -121,18 +134,22 @@ def play(
     folder: RunFolder,
     on_time: Callable[[int], None],
     rooms: Mapping[str, Room],
-) -> dict[str, float | None]:
-    """Lead the tasks of a run through it; returns what they noticed about the machine."""
+) -> tuple[dict[str, float | None], list[str]]:
+    """Lead the tasks of a run through it; returns what they noticed, and who was lost."""
     schedule = schedule_of(run.experiment, run.seed)
     stage = Stage(run, network, nursery, folder, rooms)
     workers = [
         task
         for index, job in enumerate(run.experiment.training)
+        if not job.has_servers
         for task in stage.start_workers(index, job)
     ]
+    many = stage.start_server_jobs()
+    workers += many
     generators = stage.start_generators(schedule) if len(schedule.flow) else []
     sampler = stage.start_sampler()
-    crew = Crew(nursery, [*workers, *generators, sampler])
+    agents = stage.start_agent()
+    crew = Crew(nursery, [*workers, *generators, sampler, *agents])
 
     crew.await_all("listening", workers)
     on_time(0)
@@ -143,10 +160,13 @@ def play(
     on_time(0)
     stage.mark_workers()
     crew.tell(epoch_ns=on_grid(network.wiring, START_AHEAD_NS), pids=stage.pids())
-    crew.await_all("done", on_time=on_time)
+    may_die = many if run.experiment.on_failure == "continue" else []
+    crew.await_all("done", on_time=on_time, may_die=may_die)
     stage.check_workers()
     crew.dismiss()
-    return noticed(workers, generators, sampler)
+    here = [task for task in workers if "done" in task.said]
+    found = noticed(here, generators, sampler) | noticed_jobs(here, agents)
+    return found, crew.lost
 
 
 def on_grid(wiring: Wiring, ahead_ns: int) -> int:
@@ -180,6 +200,7 @@ class Stage:
         self._on_host: dict[str, list[Task]] = {host: [] for host in network.topology.hosts}
         self._policy = run.choice.link_policy
         self._workers: dict[str, list[Task]] = {}
+        self._boards: dict[str, Path] = {}
 
     def start_workers(self, index: int, job: TrainingJob) -> list[Task]:
         band = self._run.bands[job.name]
@@ -193,7 +214,7 @@ class Stage:
                 "job": job.name,
                 "rank": rank,
                 "addresses": [self._network.address(name) for name in job.host_names],
-                "port": FIRST_JOB_PORT + 2 * index,
+                "port": job_port(index),
                 "priority": self._policy.bands.index(band),
                 "layers": layers,
                 "fusion_byte": job.fusion_byte,
@@ -203,6 +224,7 @@ class Stage:
                 config |= {"tos": tos_of(band), "order": job.order, "barrier": job.barrier}
                 if self._network.topology.routed:
                     config["source_port"] = worker_source(self._run.seed, job.name, rank)
+                config |= {"start_ns": job.start_ns, "steps": job.steps}
             else:
                 config |= {"device": self._network.device(host)}
             if self._run.steers(job.name):
@@ -211,6 +233,44 @@ class Stage:
             tasks.append(self._start(target, f"{job.name}-{host}", host, config))
         self._workers[job.name] = tasks
         return tasks
+
+    def start_server_jobs(self) -> list[Task]:
+        """One process a host for all servers and workers of parameter-server jobs."""
+        tasks = []
+        for host, config in host_configs(self._run, self._network.address).items():
+            if self._policy.watches and config["servers"]:
+                config |= {
+                    "board": self._inside(host, self._board(host, len(config["servers"]))),
+                    "publish_ns": self._policy.period_ns,
+                }
+            tasks.append(self._start(TARGET, f"jobs-{host}", host, config))
+        return tasks
+
+    def start_agent(self) -> list[Task]:
+        """The task that acts for the policy while the run goes on, if the policy does."""
+        if self._policy.act is None:
+            return []
+        ports = [
+            (self._network.pid(live.node), str(self._boards.get(live.node, "")), asdict(live.port))
+            for live in self._network.ports
+            if live.port.servers
+        ]
+        config = {
+            "policy": self._policy.name,
+            "period_ns": self._policy.period_ns,
+            "ports": ports,
+        }
+        return [self._start("testbed.agent:main", "agent", None, config)]
+
+    def _board(self, host: str, places: int) -> Path:
+        path = self._folder.journals / f"{host}.board"
+        Board.create(path, places)
+        self._boards[host] = path
+        return path
+
+    def _inside(self, host: str, path: Path) -> str:
+        room = self._rooms.get(host)
+        return str(path) if room is None else room.inside(path)
 
     def mark_workers(self) -> None:
         """Put the jobs that do not mark themselves into their bands: every connection stands."""
@@ -327,6 +387,17 @@ def noticed(workers: list[Task], generators: list[Task], sampler: Task) -> dict[
         **{key: round(value, 4) for key, value in machine.items() if key.startswith("cpu_")},
         "drops": machine["drops"],
     }
+
+
+def noticed_jobs(workers: list[Task], agents: list[Task]) -> dict[str, float | None]:
+    """What only runs with parameter servers, or with a policy that acts, have to say."""
+    said = [task.said["done"] for task in workers if "tasks" in task.said["done"]]
+    found: dict[str, float | None] = {}
+    if said:
+        found["task_memory_byte"] = max(done["memory_byte"] / done["tasks"] for done in said)
+    if agents:
+        found["policy_changes"] = sum(task.said["done"]["changes"] for task in agents)
+    return found
 
 
 def percentiles(tasks: list[Task], key: str) -> tuple[float | None, float | None]:

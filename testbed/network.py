@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from policies import LinkPolicy, Port, Queue
+from policies import LinkPolicy, Port, Queue, ServerPort
 from policies.base import MTU_FRAME_BYTE, marking_ns
 from testbed import processes, routers
 from testbed.batch_mininet import BatchMininet, BatchNode, ContainerHost
@@ -50,12 +50,14 @@ class Network:
         *,
         run_id: str,
         containers: Mapping[str, int] | None = None,  # the pid of each host that is one
+        servers: Mapping[str, tuple[ServerPort, ...]] | None = None,  # by host
     ) -> None:
         self.topology = topology
         self.policy = policy
         self.wiring = wiring
         self.run_id = run_id
         self._containers = containers or {}
+        self._servers = servers or {}
         self.ports: list[LivePort] = []
         self._read_bps: dict[str, int] = {}
         self._net: BatchMininet | None = None
@@ -131,7 +133,8 @@ class Network:
             made = net.addLink(self._node(link.a), self._node(link.b))
             for near, far in ((made.intf1, made.intf2), (made.intf2, made.intf1)):
                 marks = near.node.name in self.topology.switches
-                port = self._port(near.name, link.cable, marks)
+                servers = self._servers.get(near.node.name, ())
+                port = self._port(near.name, link.cable, marks, servers)
                 near.node.tc_batch += self.policy.commands(port)
                 near.node.ip_batch.append(f"link set {near.name} {segments(port, self.wiring)}")
                 self.ports.append(
@@ -147,7 +150,9 @@ class Network:
         for host in net.hosts:
             host.ip_batch.append(self._route(host))
 
-    def _port(self, device: str, cable: Cable, at_switch: bool) -> Port:
+    def _port(
+        self, device: str, cable: Cable, at_switch: bool, servers: tuple[ServerPort, ...] = ()
+    ) -> Port:
         dilation = self.wiring.dilation
         marks = at_switch and self.wiring.tcp == "dctcp"
         return Port(
@@ -158,6 +163,7 @@ class Network:
             slack_ns=self.wiring.timer_slack_ns,
             count_bytes=self.wiring.offload,
             mark_ns=round(marking_ns(cable.rate_bps) * dilation) if marks else 0,
+            servers=servers,
         )
 
     def _route(self, host: BatchNode) -> str:

@@ -30,6 +30,7 @@ UP = b"!"  # one byte to the controller: all is imported
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_TIMERSLACK = 29
+DIES_FIRST = "500"  # if memory runs out: a task, and not its controller or the user's other work
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -138,6 +139,8 @@ def become(request: dict[str, Any]) -> None:
     os.close(log)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with open("/proc/self/oom_score_adj", "w") as adjustment:
+        adjustment.write(DIES_FIRST)
     libc.prctl(PR_SET_TIMERSLACK, 1)
     libc.prctl(PR_SET_NAME, request["name"].encode()[:15])
     if request["outrank"]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testbed import capacity, docker, image, limits, machine
+from testbed import capacity, docker, image, limits, machine, stacks
 from testbed.engine import (
     Performance,
     Run,
@@ -70,7 +70,7 @@ def demand(experiment: Experiment) -> None:
             f"has, or use a kernel with netem"
         )
     if experiment.hosts == DOCKER:
-        docker.demand_image()
+        docker.demand_image(stacks.image_of(experiment))
     limits.demand_room(experiment)
     demand_features(experiment, here.features, here.tcp, f"this kernel ({machine.kernel()})")
 
@@ -114,13 +114,15 @@ def hosts_of(experiment: Experiment) -> dict[str, Any]:
     if experiment.hosts != DOCKER:
         return {"hosts": experiment.hosts}
     bounds = experiment.container or ContainerSpec()
+    of_hosts = stacks.image_of(experiment)
+    image_id = docker.demand_image(of_hosts)
     return {
         "hosts": experiment.hosts,
         "container": {
-            "image": image.NAME,
-            "image_id": docker.demand_image(),
-            "image_inputs": image.digest(),
-            "image_packages": docker.image_wheels(),
+            "image": of_hosts.name,
+            "image_id": image_id,
+            "image_inputs": image.digest(of_hosts),
+            "image_versions": docker.versions_inside(image_id),
             "docker": docker.demand_engine().version,
             "cpus": bounds.cpus,
             "memory_byte": bounds.memory_byte,

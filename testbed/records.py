@@ -6,7 +6,9 @@ nanoseconds of experiment time (dilation already taken out), 0 is the start of t
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+NEW_TABLES = frozenset({"jobs", "barriers"})  # since 2; an older folder is read as if empty
 
 
 def _table(**columns: pa.DataType) -> pa.Schema:
@@ -77,6 +79,28 @@ TABLES: dict[str, pa.Schema] = {
             "bytes": pa.int64(),
             "drops": pa.int64(),
         }
+    ),
+    # One row a job: start_ns by the file; end_ns when its last worker had made all its steps, null
+    # for a job that runs until the end or broke. `made`: the steps of its slowest worker.
+    # status: finished, stopped (by the run's end) or failed; why: what broke it.
+    "jobs": _table(
+        job=pa.string(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        steps=pa.int32(),
+        made=pa.int32(),
+        status=pa.string(),
+        why=pa.string(),
+    ),
+    # One row a worker, step and parameter server: enter_ns when its gradient was there, leave_ns
+    # when the server had what it waited for and began to send the next model.
+    "barriers": _table(
+        job=pa.string(),
+        server=pa.int32(),
+        iteration=pa.int32(),
+        worker=pa.int32(),
+        enter_ns=pa.int64(),
+        leave_ns=pa.int64(),
     ),
     # Share of one core used by each host's processes since the last sample, 0 … cores.
     "hosts": _table(time_ns=pa.int64(), host=pa.string(), cpu_share=pa.float64()),

@@ -26,8 +26,8 @@ def run_experiment(
 ) -> None:
     """Run everything, then write summary and report."""
     engine = engines.get(engine_name)
-    demand_stacks(experiment)
     engine.demand(experiment)
+    demand_stacks(experiment)
     run_id = secrets.token_hex(3)
     with engine.exclusive(wait_s), stoppable(), progress:
         for leftover in clean():

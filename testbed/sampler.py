@@ -94,7 +94,8 @@ class Sampler:
         for host, pids in self._pids.items():
             busy = sum(map(process_ticks, pids))
             if passed_s > 0 and self._sampled_ns:
-                share = (busy - self._busy[host]) / TICKS_PER_S / passed_s
+                # A process that dies takes its ticks with it.
+                share = max(0, busy - self._busy[host]) / TICKS_PER_S / passed_s
                 self._journal.write("hosts", time_ns, host, round(share, 4))
             self._busy[host] = busy
         self._sampled_ns = time_ns

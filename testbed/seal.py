@@ -49,6 +49,7 @@ def sealed(
         "kernel": machine.kernel(),
         "started": now(),
         "bands": run.bands,
+        "backends": {job.name: job.backend for job in run.experiment.training},
         **more,
     }
     try:
@@ -57,6 +58,8 @@ def sealed(
             (SIMULATED, []) if performance.simulated else verdict(performance.measured)
         )
         manifest["network"] = performance.network
+        if performance.lost:
+            manifest["lost"] = performance.lost
         manifest["fidelity"] = {
             "verdict": judged,
             "reasons": reasons,
@@ -141,7 +144,31 @@ def write_table(folder: RunFolder, name: str, schema: pa.Schema, rows: list[Row]
 
 def tables(run: Run, found: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
     """The records of a run, from what its tasks wrote."""
-    return {**found, "flows": flow_rows(run, schedule_of(run.experiment, run.seed), found)}
+    flows = flow_rows(run, schedule_of(run.experiment, run.seed), found)
+    return {**found, "flows": flows, "jobs": job_rows(run, found)}
+
+
+def job_rows(run: Run, found: Mapping[str, list[Row]]) -> list[Row]:
+    """What became of each job, from its iterations and what its tasks said of failures."""
+    made: dict[str, dict[int, int]] = {}
+    ended: dict[str, int] = {}
+    for job, worker, _, _, end_ns, *_ in found.get("iterations", []):
+        steps = made.setdefault(job, {})
+        steps[worker] = steps.get(worker, 0) + 1
+        ended[job] = max(end_ns, ended.get(job, 0))
+    broken: dict[str, str] = {}
+    for job, _, why in sorted(found.get("failures", []), key=lambda row: row[1]):
+        broken.setdefault(job, why)
+    rows: list[Row] = []
+    for job in run.experiment.training:
+        steps = made.get(job.name, {})
+        slowest = min((steps.get(rank, 0) for rank in range(len(job.host_names))), default=0)
+        finished = job.steps is not None and slowest >= job.steps
+        why = None if finished else broken.get(job.name)
+        status = "finished" if finished else "failed" if why else "stopped"
+        end_ns = ended[job.name] if finished else None
+        rows.append([job.name, job.start_ns, end_ns, job.steps, slowest, status, why])
+    return rows
 
 
 def flow_rows(run: Run, schedule: Schedule, found: Mapping[str, list[Row]]) -> list[Row]:
@@ -153,20 +180,20 @@ def flow_rows(run: Run, schedule: Schedule, found: Mapping[str, list[Row]]) -> l
         (mix.name, run.choice.link_policy.bands.index(run.bands[mix.name]))
         for mix in run.experiment.flows
     ]
-    rows = []
-    for at, flow in enumerate(schedule.flow.tolist()):
-        mix, priority = mixes[schedule.mix[at]]
-        rows.append(
-            [
-                flow,
-                mix,
-                hosts[schedule.src[at]],
-                hosts[schedule.dst[at]],
-                int(schedule.size_byte[at]),
-                priority,
-                int(schedule.start_ns[at]),
-                started.get(flow),
-                ended.get(flow),
-            ]
+    columns = (
+        column.tolist()
+        for column in (
+            schedule.flow,
+            schedule.mix,
+            schedule.src,
+            schedule.dst,
+            schedule.size_byte,
+            schedule.start_ns,
         )
+    )
+    rows: list[Row] = []
+    for flow, mix, src, dst, size_byte, start_ns in zip(*columns, strict=True):
+        name, priority = mixes[mix]
+        times = start_ns, started.get(flow), ended.get(flow)
+        rows.append([flow, name, hosts[src], hosts[dst], size_byte, priority, *times])
     return rows

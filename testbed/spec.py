@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 import topologies
 from testbed import units
@@ -18,6 +18,7 @@ from testbed.errors import BadInput
 from testbed.records import SCHEMA_VERSION
 from testbed.specfile import At, bad, complaint, nearest, read_mapping, with_overrides
 from testbed.spechosts import DOCKER, NAMESPACES, ContainerSpec, HostKind
+from testbed.specjobs import TrainingJob, placed
 from testbed.specparts import (
     FlowMix,
     PolicyChoice,
@@ -26,7 +27,6 @@ from testbed.specparts import (
     Spec,
     Text,
     Time,
-    TrainingJob,
     integer,
     listed,
     number,
@@ -46,6 +46,7 @@ LARGEST_DILATION = 1e6
 
 SIZE_CLASSES = ("small", "medium", "large", "all")
 FLOW_METRICS = ("fct_mean", "fct_p50", "fct_p95", "fct_p99", "slowdown_mean", "unfinished")
+JOB_METRICS = ("jct_mean", "barrier_wait_mean", "barrier_wait_variance", "straggler_share")
 TRAINING_METRICS = ("iteration_mean", "iteration_p99", "slowdown")
 
 
@@ -57,9 +58,12 @@ def _bounded(text: object) -> tuple[str, str]:
     return match[1], match[2].strip()
 
 
+TIMES = ("fct_", "iteration_", "jct_", "barrier_wait_mean")
+
+
 def _measure(metric: str, text: str) -> float:
     """A value of this metric in its base unit: ns for times, else a plain number."""
-    if metric.rpartition(".")[2].startswith(("fct_", "iteration_")):
+    if metric.rpartition(".")[2].startswith(TIMES):
         return float(units.time_ns(text))
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text):
         raise ValueError(f"found {shown(text)}; {metric} is a plain number, like at most 1.5")
@@ -162,7 +166,9 @@ class Experiment(Spec):
     duration_ns: SomeTime = Field(alias="duration")
     warmup_ns: Time = Field(alias="warmup", default=0)
     cooldown_ns: Time = Field(alias="cooldown", default=0)
-    training: Annotated[tuple[TrainingJob, ...], BeforeValidator(listed)] = ()
+    training: Annotated[
+        tuple[TrainingJob, ...], BeforeValidator(listed), AfterValidator(placed)
+    ] = ()
     flows: Annotated[tuple[FlowMix, ...], BeforeValidator(listed)] = ()
     policies: Annotated[tuple[PolicyChoice, ...], BeforeValidator(_some)]
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)]
@@ -172,6 +178,9 @@ class Experiment(Spec):
     ] = "cubic"
     offload: Annotated[bool | Literal["auto"], BeforeValidator(_offload)] = "auto"
     dilation: Annotated[float | Literal["auto"], BeforeValidator(_dilation)] = "auto"
+    on_failure: Annotated[str, BeforeValidator(one_of("choice", "end", "continue"))] = (
+        "end"  # when a parameter server dies: the run ends, or only its job does
+    )
     hosts: HostKind = NAMESPACES
     container: ContainerSpec | None = None
 
@@ -189,11 +198,12 @@ class Experiment(Spec):
         if self.container is not None and self.hosts != DOCKER:
             raise At(["container"], f"found limits, but hosts are {self.hosts}; add hosts: docker")
         self._check_names()
-        for index, job in enumerate(self.training):
+        for job in self.training:
+            entry = job.entry
             try:
-                job.settle(self.host_names)
-            except ValueError as error:
-                raise At(["training", index, "workers"], str(error)) from None
+                job.settle(self.host_names, self.duration_ns)
+            except At as error:
+                raise At(["training", entry, *error.path], str(error)) from None
         for index, mix in enumerate(self.flows):
             count = schedule.expected_flows(mix, self.topology.hosts, self.duration_ns)
             if count > MOST_FLOWS:
@@ -207,7 +217,7 @@ class Experiment(Spec):
 
     def _check_names(self) -> None:
         seen: set[str] = set()
-        jobs = [("training", index, job.name) for index, job in enumerate(self.training)]
+        jobs = [("training", job.entry, job.name) for job in self.training]
         mixes = [("flows", index, mix.name) for index, mix in enumerate(self.flows)]
         for kind, index, name in jobs + mixes:
             if name in seen:
@@ -250,7 +260,9 @@ class Experiment(Spec):
     def metrics(self) -> list[str]:
         """Every metric that a claim of this experiment may name."""
         flows = [f"flows.{size}.{m}" for size in SIZE_CLASSES for m in FLOW_METRICS if self.flows]
-        return flows + [f"training.{j.name}.{m}" for j in self.training for m in TRAINING_METRICS]
+        jobs = [f"training.{j.name}.{m}" for j in self.training for m in TRAINING_METRICS]
+        several = any(job.has_servers or job.steps for job in self.training)
+        return flows + jobs + [f"jobs.{metric}" for metric in JOB_METRICS if several]
 
     @property
     def window_ns(self) -> tuple[int, int]:
@@ -285,6 +297,7 @@ class Experiment(Spec):
             "tcp": self.tcp,
             "offload": self.offload,
             "dilation": self.dilation,
+            "on_failure": self.on_failure,
             "hosts": self.hosts,
         }
         if self.container is not None:
@@ -382,6 +395,10 @@ def _planned_job(job: TrainingJob) -> dict[str, Any]:
         "order": job.order if job.backend == "native" else "fifo",
         "barrier": job.barrier if job.backend == "native" else True,
         "backend": job.backend,
+        "servers": list(job.server_names),
+        "start_ns": job.start_ns,
+        "steps": job.steps,
+        "staleness": job.staleness,
     }
 
 

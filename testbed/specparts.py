@@ -1,4 +1,4 @@
-"""The parts of an experiment file: training jobs, flow mixes and policies.
+"""The parts of an experiment file: flow mixes and policies (jobs: testbed.specjobs).
 
 People write `rate: 1 Gbit/s`; inside it is `rate_bps = 1000000000`, and the name says the unit.
 Every complaint is a ValueError of ours with the words for the person at the keyboard, so none of
@@ -7,15 +7,15 @@ pydantic's own wording is ever seen. `testbed.spec` puts the parts together.
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    PrivateAttr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -25,7 +25,7 @@ import policies
 from testbed import units
 from testbed.specfile import At, nearest
 from testbed.units import shown
-from workloads import profiles, schedule, sizes
+from workloads import schedule, sizes
 
 LARGEST_SCALE = 1000.0
 # A policy's label names a folder beside these files of the run folder.
@@ -158,93 +158,6 @@ class Spec(BaseModel):
 # ---- the parts of an experiment -----------------------------------------------------------
 
 
-def _workers(value: object) -> str | int | tuple[str, ...]:
-    if value == "all":
-        return "all"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    raise ValueError(f"found {shown(value)}; it must be all, a number, or host names like [h1, h2]")
-
-
-class TrainingJob(Spec):
-    what: ClassVar[str] = "a training job"
-
-    name: SafeName
-    profile: Annotated[str, BeforeValidator(known("profile", lambda: list(profiles.available())))]
-    model_byte: SomeSize = Field(alias="model")
-    aggregation: Annotated[str, BeforeValidator(one_of("aggregation", "ring"))] = "ring"
-    workers: Annotated[Literal["all"] | int | tuple[str, ...], BeforeValidator(_workers)] = "all"
-    iteration_ns: SomeTime = Field(alias="iteration")
-    fusion_byte: SomeSize = Field(alias="fusion", default=64_000_000)
-    order: Annotated[str, BeforeValidator(one_of("order", "fifo", "layer"))] = "fifo"
-    barrier: Flag = True
-    backend: Annotated[str, BeforeValidator(one_of("backend", "native", "torch", "horovod"))] = (
-        "native"
-    )
-    check: Flag = False  # test mode: real numbers are summed, and the sums checked
-    _host_names: tuple[str, ...] = PrivateAttr(())
-
-    @classmethod
-    def normal(cls, data: Any) -> Any:
-        """A job without a model size or an iteration time takes its profile's."""
-        name = data.get("profile") if isinstance(data, dict) else None
-        if not isinstance(name, str) or name not in profiles.available():
-            return data
-        profile = profiles.load(name)
-        return {
-            "model": units.format_size(profile.nominal_model_byte),
-            "iteration": units.format_time(profile.nominal_iteration_ns),
-            **data,
-        }
-
-    @property
-    def host_names(self) -> tuple[str, ...]:
-        """Where the workers run, rank by rank."""
-        return self._host_names
-
-    @property
-    def scaled_profile(self) -> profiles.Profile:
-        """The layers as this job computes and sends them."""
-        return profiles.load(self.profile).scaled(self.model_byte, self.iteration_ns)
-
-    def settle(self, hosts: tuple[str, ...]) -> None:
-        """Give every worker its host. Called once, by the experiment that owns this job."""
-        if isinstance(self.workers, tuple):
-            for name in self.workers:
-                if name not in hosts:
-                    raise ValueError(f"found {shown(name)}, an unknown host{nearest(name, hosts)}")
-            if len(set(self.workers)) < len(self.workers):
-                raise ValueError("found a host twice; every worker needs a host of its own")
-            self._host_names = self.workers
-        else:
-            count = len(hosts) if self.workers == "all" else self.workers
-            if count > len(hosts):
-                raise ValueError(
-                    f"found {shown(count)} workers, but there are only {len(hosts)} hosts"
-                )
-            self._host_names = hosts[: max(0, count)]
-        if len(self._host_names) < 2:
-            raise ValueError(f"found {len(self._host_names)} workers; a ring needs 2 or more")
-
-    def plain(self) -> dict[str, Any]:
-        workers = list(self.workers) if isinstance(self.workers, tuple) else self.workers
-        return {
-            "name": self.name,
-            "profile": self.profile,
-            "model": units.format_size(self.model_byte),
-            "aggregation": self.aggregation,
-            "workers": workers,
-            "iteration": units.format_time(self.iteration_ns),
-            "fusion": units.format_size(self.fusion_byte),
-            "order": self.order,
-            "barrier": self.barrier,
-            "backend": self.backend,
-            "check": self.check,
-        }
-
-
 def _arrivals(value: object) -> float:
     """Arrivals are per host: each host starts this many flows a second."""
     text = value.strip() if isinstance(value, str) else value
@@ -344,6 +257,7 @@ class PolicyChoice(Spec):
     policy: Annotated[str, BeforeValidator(known("policy", lambda: list(policies.available())))]
     label: SafeName
     bands: Annotated[dict[str, str], BeforeValidator(_bands)] = {}
+    period_ns: SomeTime | None = Field(alias="period", default=None)  # of one that acts
 
     @classmethod
     def normal(cls, data: Any) -> Any:
@@ -366,12 +280,17 @@ class PolicyChoice(Spec):
             known = self.link_policy.bands
             if band not in known:
                 raise At(["bands", name], f"found {shown(band)}{nearest(band, known)}")
+        if self.period_ns is not None and not policies.available()[self.policy].period_ns:
+            raise At(["period"], f"found one, but {self.policy} does nothing during a run")
         return self
 
     @property
     def link_policy(self) -> policies.LinkPolicy:
-        return policies.available()[self.policy]
+        own = policies.available()[self.policy]
+        return own if self.period_ns is None else replace(own, period_ns=self.period_ns)
 
     def plain(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"policy": self.policy, "label": self.label}
+        if self.period_ns is not None:
+            plain["period"] = units.format_time(self.period_ns)
         return {**plain, "bands": dict(self.bands)} if self.bands else plain

@@ -1,12 +1,16 @@
 """The training stacks that a job can run on: what each needs, and how to get it.
 
-Looks packages up by name and imports none of them: the controller never loads torch.
+Looks packages up by name and imports none of them: the controller never loads torch. On Docker
+hosts it is the image's packages that count, not this machine's.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
+from testbed import docker, psjobs
 from testbed.errors import CannotRun
+from testbed.image import HOROVOD, NATIVE, Image
 from testbed.spec import Experiment
 from testbed.spechosts import DOCKER
 
@@ -27,14 +31,16 @@ STACKS = {
 
 def preload(experiment: Experiment) -> list[str]:
     """What the nursery has to import besides what it always does."""
-    modules = {STACKS[job.backend].module for job in experiment.training}
+    modules = {
+        psjobs.MODULE if job.has_servers else STACKS[job.backend].module
+        for job in experiment.training
+    }
     return sorted(modules - {STACKS["native"].module})
 
 
-def versions(experiment: Experiment) -> dict[str, str]:
-    """Of the packages that this experiment's jobs use."""
-    packages = {name for job in experiment.training for name in STACKS[job.backend].packages}
-    return {name: found for name in sorted(packages) if (found := version(name))}
+def image_of(experiment: Experiment) -> Image:
+    """What its Docker hosts are started from."""
+    return HOROVOD if any(STACKS[job.backend].packages for job in experiment.training) else NATIVE
 
 
 def version(package: str) -> str | None:
@@ -44,36 +50,74 @@ def version(package: str) -> str | None:
         return None
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where workers are to run, and so which packages count: this machine's, or an image's."""
+
+    find: Callable[[str], str | None]  # the version of a package
+    image: Image | None = None
+
+    @property
+    def name(self) -> str:
+        return f"in the image {self.image.name}" if self.image else "installed"
+
+    def target(self, backend: str) -> str:
+        """Of make: what puts this stack there."""
+        return self.image.target if self.image else backend
+
+
+def here() -> Place:
+    return Place(version)
+
+
+def inside(image: Image) -> Place:
+    return Place(docker.versions_inside(docker.demand_image(image)).get, image)
+
+
+def place_of(experiment: Experiment) -> Place:
+    return inside(image_of(experiment)) if experiment.hosts == DOCKER else here()
+
+
+def versions(experiment: Experiment) -> dict[str, str]:
+    """Of the packages that this experiment's jobs use, where they use them."""
+    packages = {name for job in experiment.training for name in STACKS[job.backend].packages}
+    if not packages:
+        return {}
+    find = place_of(experiment).find
+    return {name: found for name in sorted(packages) if (found := find(name))}
+
+
 def demand_stacks(experiment: Experiment) -> None:
-    """Refuse a job whose stack is not installed, or not the one that it was built for."""
+    """Refuse a job whose stack is not where it is to run, or was built for another torch."""
     for index, job in enumerate(experiment.training):
-        if experiment.hosts == DOCKER and STACKS[job.backend].packages:
+        if STACKS[job.backend].packages:
+            demand_stack(job.backend, place_of(experiment), f"training.{index}.backend")
+
+
+def demand_stack(backend: str, place: Place, key: str = "backend") -> None:
+    for package in STACKS[backend].packages:
+        if place.find(package) is None:
             raise CannotRun(
-                f"training.{index}.backend: {job.backend} does not run on Docker hosts yet, their "
-                "image has no torch: use `hosts: namespaces`"
+                f"{key}: {backend} needs {package}, which is not {place.name}: "
+                f"run `make {place.target(backend)}`"
             )
-        for package in STACKS[job.backend].packages:
-            if version(package) is None:
-                raise CannotRun(
-                    f"training.{index}.backend: {job.backend} needs {package}, which is not "
-                    f"installed: run `make {package}`"
-                )
-        if job.backend == "horovod":
-            demand_matching(version("horovod") or "", version("torch") or "")
+    if backend == "horovod":
+        demand_matching(place)
 
 
-def demand_matching(horovod: str, torch: str) -> None:
+def demand_matching(place: Place) -> None:
     """The version of our Horovod wheel names the torch that it was built for."""
+    horovod, torch = place.find("horovod") or "", place.find("torch") or ""
     _, _, built_for = horovod.partition("+torch")
     if not built_for:
         raise CannotRun(
-            f"the installed Horovod ({horovod}) was not built by Giveway, and lacks its patches: "
-            "run `make horovod`"
+            f"the Horovod that is {place.name} ({horovod}) was not built by Giveway, and lacks its "
+            f"patches: run `make {place.target('horovod')}`"
         )
     if built_for != torch.partition("+")[0]:
         raise CannotRun(
-            f"the installed Horovod was built for torch {built_for}, and torch {torch} is "
-            "installed: run `make horovod`"
+            f"the Horovod that is {place.name} was built for torch {built_for}, and torch {torch} "
+            f"is there: run `make {place.target('horovod')}`"
         )
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed import docker
+from testbed import docker, image, stacks
 from testbed.errors import CannotRun
 from testbed.processes import start_time
-from testbed.stacks import demand_matching, version
 from testbed.virtual.build import find
 
 REPOSITORY = Path(__file__).parent.parent
@@ -29,14 +28,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if find_spec("torch") is None:
         missing["torch"] = "torch is not installed: make torch"
     try:
-        demand_matching(version("horovod") or "", version("torch") or "")
-    except CannotRun:
-        missing["horovod"] = "torch and the Horovod wheel are not installed: make horovod"
+        stacks.demand_stack("horovod", stacks.here())
+    except CannotRun as why:
+        missing["horovod"] = str(why)
     if any(item.get_closest_marker("docker") for item in items):
         try:
             docker.demand_image()
         except CannotRun as why:
             missing["docker"] = str(why)
+        try:
+            stacks.demand_stack("horovod", stacks.inside(image.HOROVOD))
+        except CannotRun as why:
+            missing["docker_horovod"] = str(why)
     for item in items:
         for marker, reason in missing.items():
             # Not item.keywords: those hold the names of folders too.
@@ -48,7 +51,7 @@ def giveway(
     *arguments: str | Path, limit_s: float = 100, wait: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """The command as a user runs it; a realtime run waits for its turn."""
-    waiting = ["--wait"] if wait and "realtime" in arguments else []
+    waiting = ["--wait"] if wait and arguments[0] == "run" else []
     return subprocess.run(
         [sys.executable, "-m", "testbed", *map(str, arguments), *waiting],
         cwd=REPOSITORY,

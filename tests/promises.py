@@ -29,6 +29,7 @@ MEASURED_S = 2
 class Promise:
     urgent: tuple[float, float]  # the least and the most of the port that the urgent sender gets
     bands: bool = True  # whether the policy tells the two apart
+    same_as: str | None = None  # to flows it is this one, command by command: not measured again
 
 
 PROMISES = {
@@ -37,7 +38,11 @@ PROMISES = {
     "strict-priority": Promise((0.97, 1.0)),
     "prio": Promise((0.97, 1.0)),
     "htb-priority": Promise((0.76, 0.84)),
+    "tensorlights-one": Promise((0.25, 0.75), bands=False, same_as="fifo"),
+    "tensorlights-rr": Promise((0.25, 0.75), bands=False, same_as="fifo"),
+    "tensorlights-srf": Promise((0.25, 0.75), bands=False, same_as="fifo"),
 }
+MEASURED = [name for name, promise in PROMISES.items() if promise.same_as is None]
 # (source, destination, a link that only this sender's bytes cross) of both senders.
 # At the switch: two hosts send to a third. At the host: one host sends to two others.
 PLACES = {

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from analysis import backends, folder
+from analysis import backends, folder, overlay
 from tests import run_folders
 from tests.run_folders import Folder
 
 
 def test_jobs_of_one_backend_are_not_set_side_by_side(tmp_path: Path) -> None:
-    assert backends.side_by_side(folder.load(run_folders.write(tmp_path / "out", Folder()))) == []
+    results = folder.load(run_folders.write(tmp_path / "out", Folder()))
+    assert backends.side_by_side(results) == []
+    assert overlay.sent_by_stack(results) == []
 
 
 def test_each_backend_is_compared_with_the_first(tmp_path: Path) -> None:
@@ -19,12 +21,26 @@ def test_each_backend_is_compared_with_the_first(tmp_path: Path) -> None:
     plan = json.loads((out / "plan.json").read_text())
     plan["jobs"][1]["backend"] = "torch"
     (out / "plan.json").write_text(json.dumps(plan))
+    results = folder.load(out)
+    sent = {}
+    for job in results.plan.jobs:
+        line = overlay.sent_since_start(
+            results.of(results.plan.first.label)[0], job, results.plan.window_ns
+        )
+        assert line is not None
+        assert (line[0][0], line[1][0]) == (0, 0)
+        sent[job.name] = line[1][-1] / overlay.ITERATIONS
+    [panel, *_] = overlay.sent_by_stack(folder.load(out))
+    assert "native" in panel.svg
+    assert "torch" in panel.svg
     rows = backends.side_by_side(folder.load(out))
     assert [(row["job"], row["backend"]) for row in rows[:2]] == [("a", "native"), ("b", "torch")]
     assert rows[0]["iteration_mean_ns_change"] == 0
     expected = rows[1]["iteration_mean_ns"] / rows[0]["iteration_mean_ns"] - 1
     assert rows[1]["iteration_mean_ns_change"] == pytest.approx(expected)
-    assert rows[1]["sent_byte_per_iteration"] > 0
+    for row in rows[:2]:
+        assert row["sent_byte_per_iteration"] > 0
+        assert sent[row["job"]] == pytest.approx(row["sent_byte_per_iteration"], rel=0.25)
     [said, *_] = backends.sentences(rows, {row["policy"]: "P" for row in rows}, flows=True)
     assert "torch" in said
     assert "against native" in said

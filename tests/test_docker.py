@@ -158,7 +158,7 @@ def test_containers_have_limits_and_no_rights(pair: tuple[Containers, Network]) 
 
 
 def test_doctor_looks_from_inside() -> None:
-    assert isolation.look_from_inside() == []
+    assert isolation.look_from_inside(docker.demand_image()) == []
     done = giveway("doctor")
     assert "isolation     yes" in done.stdout
 
@@ -178,14 +178,15 @@ def test_without_an_engine_the_run_does_not_start(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_image_says_how_to_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image, "NAME", "giveway-no-such-image")
-    with pytest.raises(CannotRun, match="no image giveway-no-such-image yet: run `make image`"):
-        docker.demand_image()
+def test_a_missing_image_says_how_to_make_it() -> None:
+    missing = image.Image("giveway-no-such-image", "image-horovod")
+    said = "no image giveway-no-such-image yet: run `make image-horovod`"
+    with pytest.raises(CannotRun, match=said):
+        docker.demand_image(missing)
 
 
 def test_a_stale_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image, "digest", lambda: "another")
+    monkeypatch.setattr(image, "digest", lambda wanted: "another")
     with pytest.raises(CannotRun, match=r"is stale: .* run `make image`"):
         docker.demand_image()
 
@@ -200,7 +201,7 @@ class Going:
         self.out = out
         self.process = subprocess.Popen(
             [sys.executable, "-m", "testbed", "run", str(experiment), "--out", str(out),
-             "--policy", "fifo", "--set", "duration=30 s"],
+             "--policy", "fifo", "--set", "duration=30 s", "--wait"],
             cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -270,6 +271,20 @@ def test_a_container_without_enough_memory_is_named(experiment: Path, tmp_path: 
     assert "ran out of memory (container.memory is 64 MB)" in done.stderr
 
 
+@pytest.mark.docker_horovod
+@pytest.mark.timeout(300)
+def test_a_container_too_small_for_torch_is_named(experiment: Path, tmp_path: Path) -> None:
+    # Much less than torch takes: with a little less, the kernel would long reload its pages first.
+    settings = ["container={memory: 40 MB}", "training.0.backend=horovod"]
+    done = giveway(
+        *("run", experiment, "--out", tmp_path / "out", "--policy", "fifo"),
+        *(word for setting in settings for word in ("--set", setting)),
+        limit_s=280,
+    )
+    assert done.returncode == 4
+    assert "ran out of memory (container.memory is 40 MB)" in done.stderr
+
+
 def test_clean_removes_only_containers_of_dead_runs() -> None:
     mine = f"{os.getpid()}:{Path('/proc/self/stat').read_text().rpartition(')')[2].split()[19]}"
     labels = {
@@ -281,7 +296,7 @@ def test_clean_removes_only_containers_of_dead_runs() -> None:
     try:
         for name, given in labels.items():
             options = [f"--label={label}" for label in given]
-            command = ["--entrypoint=sleep", image.NAME, "60"]
+            command = ["--entrypoint=sleep", image.NATIVE.name, "60"]
             made[name] = docker.ask("run", "-d", "--network=none", *options, *command).strip()
         removed = clean()
         assert len(removed) == 1

@@ -58,6 +58,12 @@ def test_the_image_holds_what_its_workers_import_and_no_more() -> None:
     assert not names & {"testbed/doctor.py", "testbed/spec.py"}
 
 
+def test_a_changed_patch_makes_only_the_image_with_horovod_stale() -> None:
+    more = set(map(str, image.inputs(image.HOROVOD))) - set(map(str, image.inputs()))
+    assert "workloads/horovod-patches/2-interface.patch" in more
+    assert "requirements-torch.txt" in more
+
+
 def test_a_changed_worker_makes_the_image_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     before = image.digest()
     read = Path.read_bytes

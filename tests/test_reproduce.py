@@ -239,3 +239,14 @@ def test_slack_needs_no_engine(tmp_path: Path) -> None:
     done = giveway("reproduce", "thesis/slack", "--out", tmp_path)
     assert done.returncode == 0
     assert (tmp_path / "thesis" / "slack" / "report.html").is_file()
+
+
+def test_a_unit_that_all_labels_have_is_said_once() -> None:
+    from analysis.sweep_plots import with_unit
+
+    assert with_unit("link rate", ["1 Gbit/s", "10 Gbit/s"]) == (
+        "link rate (Gbit/s)",
+        ["1", "10"],
+    )
+    assert with_unit("link rate", ["1 Gbit/s", "500 Mbit/s"])[1] == ["1 Gbit/s", "500 Mbit/s"]
+    assert with_unit("ratio", ["16", "8"]) == ("ratio", ["16", "8"])

@@ -12,6 +12,7 @@ import pytest
 from policies.base import BAND_TOS
 from testbed import marking, stacks
 from testbed.errors import CannotRun, RunFailed
+from testbed.image import HOROVOD, Image
 from testbed.spec import load
 from tests.conftest import REPOSITORY, giveway
 
@@ -28,7 +29,7 @@ def test_a_native_run_preloads_nothing_and_a_stack_its_worker() -> None:
     ("missing", "backend", "target"),
     [
         ("torch", "torch", "make torch"),
-        ("torch", "horovod", "make torch"),
+        ("torch", "horovod", "make horovod"),
         ("horovod", "horovod", "make horovod"),
     ],
 )
@@ -41,11 +42,15 @@ def test_a_missing_stack_is_named_with_what_to_do(
 
 
 def test_a_wheel_for_another_torch_is_refused() -> None:
-    stacks.demand_matching("0.28.1+torch2.13.0", "2.13.0+cpu")
-    with pytest.raises(CannotRun, match=r"built for torch 2\.12\.0.*make horovod"):
-        stacks.demand_matching("0.28.1+torch2.12.0", "2.13.0+cpu")
-    with pytest.raises(CannotRun, match="not built by Giveway"):
-        stacks.demand_matching("0.28.1", "2.13.0+cpu")
+    def holding(horovod: str, image: Image | None) -> stacks.Place:
+        return stacks.Place({"horovod": horovod, "torch": "2.13.0+cpu"}.get, image)
+
+    for image, target in ((None, "make horovod"), (HOROVOD, "make image-horovod")):
+        stacks.demand_stack("horovod", holding("0.28.1+torch2.13.0", image))
+        with pytest.raises(CannotRun, match=rf"built for torch 2\.12\.0.*{target}"):
+            stacks.demand_stack("horovod", holding("0.28.1+torch2.12.0", image))
+        with pytest.raises(CannotRun, match=rf"not built by Giveway.*{target}"):
+            stacks.demand_stack("horovod", holding("0.28.1", image))
 
 
 def test_what_a_stack_decides_itself_is_said() -> None:

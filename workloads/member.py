@@ -45,11 +45,15 @@ class Member(ABC):
         priority: int,
         journal: Journal,
         steering: Callable[[Plan], Steering] | None = None,
+        start_ns: int = 0,
+        steps: int | None = None,  # then it rests
     ) -> None:
         self.job = job
         self.rank = rank
         self.workers = workers
         self.priority = priority
+        self.start_ns = start_ns
+        self._steps = steps
         self.late_ns: list[int] = []
         self.iterations = 0
         self._bytes = [layer.bytes for layer in layers]
@@ -101,12 +105,12 @@ class Member(ABC):
     # Compute
 
     def begin(self) -> None:
-        self._trainee.start(0)
+        self._trainee.start(self.start_ns)
         self._await_compute()
 
     def _await_compute(self) -> None:
         running = self._trainee.running
-        if running is not None:
+        if running is not None and (self._steps is None or running.iteration < self._steps):
             self.at(running.end_ns, partial(self._compute_done, running))
 
     def _compute_done(self, compute: Compute) -> None:

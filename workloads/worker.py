@@ -45,6 +45,8 @@ class Settings:
     journal: str
     steered_by: str | None = None  # the policy that changes this worker's band during the run
     source_port: int = 0  # of the ring; the coordinator's is the next one; 0: the kernel's choice
+    start_ns: int = 0
+    steps: int | None = None  # then it rests
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -101,6 +103,8 @@ class Worker(Member):
             priority=settings.priority,
             journal=journal,
             steering=steering,
+            start_ns=settings.start_ns,
+            steps=settings.steps,
         )
         self._settings = settings
         self._peers = peers
@@ -115,7 +119,7 @@ class Worker(Member):
             sock.setblocking(False)
             loop.watch(sock.fileno(), READ, partial(self._hear, reader))
         heartbeat(loop, control)
-        loop.at(0, self.begin)
+        loop.at(self._settings.start_ns, self.begin)
         loop.at(self._settings.duration_ns, loop.stop)
         loop.run()
         self.write_transfers()

@@ -1,8 +1,8 @@
 """The fluid engine. Its inner loops are compiled by numba, once, and kept in Giveway's cache.
 
 numba looks only at a function's own file when it decides whether what it kept is still good; these
-files call each other. So the cache's folder is named after all of them, and after where they are:
-what was compiled elsewhere, numba would not take.
+files call each other. So the cache's folder is named after all that are compiled, and after where
+they are: what was compiled elsewhere, numba would not take.
 """
 
 import hashlib
@@ -17,7 +17,9 @@ CACHE = Path(os.environ.get("GIVEWAY_CACHE") or Path.home() / ".cache" / "givewa
 def _sources() -> str:
     digest = hashlib.sha256(f"{numba.__version__} {Path(__file__).parent}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+        source = path.read_bytes()
+        if b"\nimport numba" in source or b"\nfrom numba" in source:
+            digest.update(source)
     return digest.hexdigest()[:12]
 
 

@@ -15,7 +15,8 @@ from policies.base import marking_ns
 from testbed.engine import Performance, Run, Setting, Wiring, topology_of
 from testbed.errors import CannotRun
 from testbed.fluid import compiled
-from testbed.fluid.jobs import Records, RingJob
+from testbed.fluid.jobs import Records, RingJob, RingMember
+from testbed.fluid.servers import JobOrder, JoinedJob, ServerJob
 from testbed.fluid.simulation import Simulation
 from testbed.folder import RunFolder
 from testbed.seal import sealed
@@ -77,7 +78,10 @@ def perform(
     experiment = run.experiment
     flows = schedule_of(experiment, run.seed)
     bands = run.choice.link_policy.bands
-    jobs = [RingJob(run, index, job) for index, job in enumerate(experiment.training)]
+    jobs = [
+        (ServerJob if job.has_servers else RingJob)(run, index, job)
+        for index, job in enumerate(experiment.training)
+    ]
     ways = [job.ways() for job in jobs]
     simulation = Simulation(
         setting.topology,
@@ -87,11 +91,16 @@ def perform(
         [way for some in ways for way in some],
         queue_ns=marking_ns(experiment.topology.rate_bps) if experiment.tcp == "dctcp" else None,
     )
-    members = []
+    rings: list[RingMember] = []
+    served: list[JoinedJob] = []
     first = 0
     for job, some in zip(jobs, ways, strict=True):
-        members += job.join(simulation, first, records)
+        if isinstance(job, RingJob):
+            rings += job.join(simulation, first, records)
+        else:
+            served.append(job.join(simulation, first, records))
         first += len(some)
+    JobOrder(run, simulation, served)
 
     def sample(number: int) -> None:
         time_ns = simulation.now_ns
@@ -106,7 +115,7 @@ def perform(
 
     simulation.at(0, partial(sample, 0))
     simulation.run(experiment.duration_ns)
-    for member in members:
+    for member in rings:
         member.write_transfers()
     started = np.flatnonzero(flows.start_ns < experiment.duration_ns)
     ends_ns = np.rint(simulation.flow_ends_ns())

@@ -8,9 +8,8 @@ from typing import Any
 from testbed.engine import Run
 from testbed.fluid.simulation import Simulation, Way
 from testbed.spec import TrainingJob
+from workloads.jobports import job_port
 from workloads.member import Member, Transfer
-
-FIRST_JOB_PORT = 7000
 
 
 class Records:
@@ -33,7 +32,7 @@ class RingJob:
         self.level = run.choice.link_policy.bands.index(run.bands[job.name])
         hosts = {name: number for number, name in enumerate(run.experiment.host_names)}
         self.hosts = [hosts[name] for name in job.host_names]
-        self.port = FIRST_JOB_PORT + 2 * index
+        self.port = job_port(index)
 
     def ways(self) -> list[Way]:
         hosts, port, level = self.hosts, self.port, self.level
@@ -64,12 +63,14 @@ class RingJob:
                 priority=self.level,
                 journal=records,
                 steering=self.steering,
+                start_ns=self.job.start_ns,
+                steps=self.job.steps,
             )
             member.bands = self.policy.bands
             members.append(member)
             member.join(simulation, ring[rank], members, first + count)
             simulation.on_ring_done[ring[rank]] = member.transfer_done
-            simulation.at(0, member.begin)
+            simulation.at(self.job.start_ns, member.begin)
         return members
 
 

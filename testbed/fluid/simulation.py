@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from policies.base import LinkPolicy
 from testbed.errors import RunFailed
-from testbed.fluid import core, state, tcp
+from testbed.fluid import core, state, streams, tcp
 from testbed.fluid.heap import schedule
 from topologies import Topology
 from topologies.routes import TCP, Routes, addresses, five_tuple_key
@@ -86,7 +86,7 @@ class Simulation:
 
     @property
     def now_ns(self) -> int:
-        return round(self.state.x.clock[0])
+        return round(self.state.x.clock.item())
 
     def at(self, time_ns: float, callback: Callable[[], None]) -> None:
         heapq.heappush(self._timers, (time_ns, next(self._counter), callback))
@@ -117,27 +117,27 @@ class Simulation:
         told = [(int(x.told[at]), int(x.told_kind[at])) for at in range(count)]
         x.counts[state.N_TOLD] = 0
         for stream, kind in told:
-            (self.on_ring_done if kind == core.RING_DONE else self.on_arrival)[stream]()
+            (self.on_ring_done if kind == streams.RING_DONE else self.on_arrival)[stream]()
 
     # What training uses
 
-    def make_ring(self, streams: Sequence[int]) -> None:
+    def make_ring(self, ring: Sequence[int]) -> None:
         """These streams are a ring: each one's receiver sends on the next one."""
         s = self.state.s
-        for at, stream in enumerate(streams):
-            s["next"][stream] = streams[(at + 1) % len(streams)]
-            s["steps"][stream] = 2 * (len(streams) - 1)
+        for at, stream in enumerate(ring):
+            s["next"][stream] = ring[(at + 1) % len(ring)]
+            s["steps"][stream] = 2 * (len(ring) - 1)
 
     def begin_ring(self, stream: int, chunk_byte: float) -> None:
-        core.begin_ring(self.state, stream, chunk_byte)
+        streams.begin_ring(self.state, stream, chunk_byte)
 
     def post(self, stream: int, size_byte: float) -> None:
-        if not core.post(self.state, stream, size_byte):
+        if not streams.post(self.state, stream, size_byte):
             raise OverflowError(f"more than {state.MESSAGES} messages wait on one connection")
 
     def change_level(self, stream: int, level: int) -> None:
         """From now on this stream is served at another level, what it has waiting included."""
-        core.change_level(self.state, stream, level)
+        streams.change_level(self.state, stream, level)
 
     def ring_left_byte(self, stream: int) -> int:
         """Of a ring's transfer under way: what has not arrived here yet, as bytes of gradient."""
@@ -148,9 +148,19 @@ class Simulation:
         before = int(s["arrived"][stream] - s["earlier"][stream])
         return round(s["chunk"][stream] * (steps - before) * (steps / 2 + 1) / steps)
 
+    def change_first_level(self, stream: int, level: int) -> None:
+        """From now on this stream is served at another level at its first link."""
+        streams.change_first_level(self.state, stream, level)
+
+    def unsent_byte(self, stream: int) -> float:
+        """What has not left its bottleneck yet of the messages handed to a stream."""
+        one = self.state.c[stream]
+        sent = one["rate"] * (self.state.x.clock[0] - one["touched"])
+        return float(one["left"] - sent + one["queued"])
+
     def message_delay_ns(self, stream: int) -> float:
         """How long a small message takes on this stream's way now."""
-        return float(self.state.c["delay"][stream] + core.path_wait(self.state, stream))
+        return float(self.state.c["delay"][stream] + streams.path_wait(self.state, stream))
 
     # What records need
 
@@ -223,17 +233,17 @@ class Simulation:
     def grow(self) -> None:
         """Room for twice as many flows; numbers of the streams' events move up with it."""
         old = self.state
-        room, streams = len(old.c), len(old.s)
+        room, count = len(old.c), len(old.s)
         larger = 2 * room
         c = state.connections(larger)
         c[:room] = old.c
-        x = state.scratch(larger, len(old.w), streams, old.x.floors.tolist())
+        x = state.scratch(larger, len(old.w), count, old.x.floors.tolist())
         for new_column, column in zip(x, old.x, strict=True):
             new_column[: len(column)] = column
-        q = state.queue(larger + streams)
+        q = state.queue(larger + count)
         x.counts[state.N_HEAP] = 0
         self.state = old._replace(c=c, x=x, q=q)
-        for one in range(room + streams):
+        for one in range(room + count):
             if old.q["place"][one] >= 0:
                 place = one if one < room else one - room + larger
                 schedule(q, x, place, float(old.q["time"][one]))

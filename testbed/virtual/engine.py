@@ -42,6 +42,7 @@ MEMORY_A_HOST = 64 * MIB  # two interpreters, their buffers, the queues of two p
 MEMORY_A_SWITCH = 8 * MIB  # a shell and a namespace
 MEMORY_A_LINK = 4 * MIB  # the queues of its two ports
 MEMORY_A_FLOW = 4_000
+MEMORY_A_CONNECTION = 2 * MIB  # of a parameter-server job: what its two sockets and queues hold
 MEMORY_A_STACK = 1024 * MIB  # the pages of torch's libraries, read from the host's files
 MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and fusion buffers
 # A guest that says nothing for this long is stuck. A packet costs it some 20 us; between two
@@ -50,13 +51,15 @@ SILENCE_S = 60.0
 SILENCE_FACTOR = 20
 PACKET_S = 30e-6
 NODE_START_S = 1.0  # a shell, its addresses and its queues; a fifth of that on an idle machine
+TASK_START_S = 1.0  # a process is forked in a tenth of that, and a busy machine is slower
 STACK_START_S = 120.0  # importing torch takes 10 s of an idle machine, and shows nothing
 SAMPLE = 0.01
 
 _cancelled = threading.Event()
 _free_cores: queue.SimpleQueue[int] = queue.SimpleQueue()
-for _number in sorted(os.sched_getaffinity(0)):
-    _free_cores.put(_number)
+_cores = sorted(os.sched_getaffinity(0))
+for _at in range(len(_cores)):  # not all begin with the first: other commands have guests too
+    _free_cores.put(_cores[(os.getpid() + _at) % len(_cores)])
 
 
 def exclusive(wait_s: float = 0) -> AbstractContextManager[None]:
@@ -115,7 +118,9 @@ def memory_byte(experiment: Experiment) -> int:
         if job.backend != "native"
     )
     inner = switches * MEMORY_A_SWITCH + inner_links * MEMORY_A_LINK
-    return BASE_MEMORY + hosts * MEMORY_A_HOST + inner + int(flows * MEMORY_A_FLOW) + stacks
+    connections = sum(len(job.host_names) * len(job.server_names) for job in experiment.training)
+    many = connections * MEMORY_A_CONNECTION + int(flows * MEMORY_A_FLOW)
+    return BASE_MEMORY + hosts * MEMORY_A_HOST + inner + many + stacks
 
 
 def parallel(experiment: Experiment) -> int:
@@ -203,4 +208,6 @@ def silence_s(experiment: Experiment, setting: Setting) -> float:
     packets = links_bps / 8 * experiment.duration_ns / 1e9 / frame_byte * SAMPLE
     stacks = STACK_START_S * any(job.backend != "native" for job in experiment.training)
     nodes = NODE_START_S * (len(setting.topology.hosts) + len(setting.topology.switches))
-    return SILENCE_S + nodes + stacks + SILENCE_FACTOR * packets * PACKET_S
+    rings = sum(len(job.host_names) for job in experiment.training if not job.has_servers)
+    starts = nodes + TASK_START_S * (rings + 2 * experiment.topology.hosts)
+    return SILENCE_S + starts + stacks + SILENCE_FACTOR * packets * PACKET_S

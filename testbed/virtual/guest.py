@@ -19,11 +19,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from testbed import processes
 from testbed.errors import RunFailed
 
 INIT = Path(__file__).with_name("init.sh")
 CONSOLE_LINES = 12
+# A guest that is silent for too long gets this share of that limit in processor time, or this
+# multiple of it in real time, before it counts as stuck.
+FAIR_SHARE, PATIENCE = 0.25, 10
 FOLDER = "/run/giveway"  # where the guest finds the run folder, whatever its name outside
 STATUS = ".guest-status"
 # The guest's calendar starts here in every run: September 2001.
@@ -113,7 +118,6 @@ def _watch(
         return f"neither /dev/shm nor the disk has {guest.memory_byte >> 20} MiB for its memory"
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
-    limit = time.monotonic() + guest.silence_s
     # No locale, no Python settings: the guest's environment is its command's own business.
     plain = {"PATH": os.defpath, "TMPDIR": memory}
     with console.open("wb") as out, open(reading, "rb", buffering=0) as pipe:
@@ -128,6 +132,7 @@ def _watch(
             stderr=subprocess.STDOUT,
         )
         os.close(writing)
+        silence = Silence(process.pid)
         try:
             if guest.core is not None:
                 # Kernel and processes hand over to each other thousands of times a second:
@@ -137,14 +142,14 @@ def _watch(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.1)
                 for line in (pipe.read(65536) or b"").decode().splitlines():
-                    limit = time.monotonic() + guest.silence_s
+                    silence = Silence(process.pid)
                     progress(line)
                 if cancelled.is_set():
                     raise KeyboardInterrupt
-                if time.monotonic() > limit:
+                if silence.lasts(guest.silence_s):
                     who = _who_runs(process, console)
                     return (
-                        f"the guest's clock stood still for {guest.silence_s:.0f} s of real time "
+                        f"the guest's clock stood still for {silence.wall_s:.0f} s of real time "
                         f"and was ended; {who} was running, and never slept"
                     )
         finally:
@@ -152,6 +157,40 @@ def _watch(
     if process.returncode:
         return f"the guest's kernel ended with {_cause(process.returncode)}"
     return None
+
+
+class Silence:
+    """Since a guest's last word. On a busy machine, a guest that gets no processor may be slow."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._since_s = time.monotonic()
+        self._used_s: float | None = None  # when the limit was reached
+
+    @property
+    def wall_s(self) -> float:
+        return time.monotonic() - self._since_s
+
+    def lasts(self, limit_s: float) -> bool:
+        """Whether it is over the limit, and has since had a fair time to come back."""
+        if self.wall_s < limit_s:
+            return False
+        used = used_s(self._pid)
+        if self._used_s is None:
+            self._used_s = used
+        return used - self._used_s > FAIR_SHARE * limit_s or self.wall_s > PATIENCE * limit_s
+
+
+def used_s(pid: int) -> float:
+    """Processor time of a guest: its kernel, and the processes that its programs run in."""
+    total = 0.0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        kernel = psutil.Process(pid)
+        total += sum(kernel.cpu_times()[:4])  # with that of children that have ended
+        for child in kernel.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += sum(child.cpu_times()[:2])
+    return total
 
 
 def memory_folder(needed_byte: int) -> str | None:

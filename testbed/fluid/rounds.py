@@ -1,0 +1,75 @@
+"""Round trips of a connection: what a window lets it send, and how windows grow (compiled)."""
+
+import numpy as np
+from numba import njit
+
+from testbed.fluid import tcp
+from testbed.fluid.queues import wait_ahead, wait_at, wait_back
+from testbed.fluid.rates import touch
+from testbed.fluid.state import AVOIDANCE, FINAL, State
+
+
+@njit(cache=True)
+def last_leg(state: State, one: int) -> float:
+    """From the last byte's departure to its arrival: propagation, and the queues on the way.
+
+    What a window let go has still to wait behind others; what a full link let go has done so.
+    """
+    c, w, x = state.c, state.w, state.x
+    total = c.delay[one]
+    if c.phase[one] == FINAL or c.rate[one] >= c.cap[one]:
+        return total + c.wait[one]
+    for hop in range(c.bottleneck[one] + 1, c.hops[one]):
+        total += wait_at(c, w, x, c.path[one, hop], c.level[one, hop], one)
+    return total
+
+
+@njit(cache=True)
+def begin_round(state: State, one: int) -> None:
+    """A window's worth may be sent in the coming round trip; the rest of the flow if it fits."""
+    c, w, x = state.c, state.w, state.x
+    rtt = 2.0 * c.delay[one] + wait_ahead(c, w, x, one) + wait_back(c, w, x, one)
+    c.least_rtt[one] = min(c.least_rtt[one], rtt)
+    if c.left[one] <= c.window[one]:
+        c.phase[one] = FINAL
+        c.cap[one] = np.inf
+        c.round_end[one] = np.inf
+        return
+    c.cap[one] = c.window[one] / rtt
+    c.round_end[one] = x.clock[0] + rtt
+
+
+@njit(cache=True)
+def end_round(state: State, one: int) -> None:
+    """All of a window is acknowledged: slow start doubles it, unless HyStart has seen enough."""
+    c, w, x = state.c, state.w, state.x
+    window, rate = c.window[one], c.rate[one]
+    line = line_rate(state, one)
+    rtt = window / c.cap[one]
+    if rate <= 0.0:
+        c.round_end[one] = x.clock[0] + rtt  # it has not been its turn yet
+        return
+    if rate < 0.999 * c.cap[one]:
+        line = rate  # others share the way: acknowledgements come no faster than it sends
+        rtt = max(rtt, window / rate)
+    end = tcp.slow_start_end(window, line, rtt, c.least_rtt[one])
+    if end > 0.0 or 2.0 * window >= c.threshold[one]:
+        c.window[one] = min(end if end > 0.0 else 2.0 * window, c.threshold[one])
+        c.threshold[one] = c.window[one]
+        c.phase[one] = AVOIDANCE
+        c.round_end[one] = np.inf
+    else:
+        c.window[one] = window + min(window, rate * rtt)
+        begin_round(state, one)
+    # The cap has changed: its links are to be settled.
+    for hop in range(c.hops[one]):
+        touch(w, x, c.path[one, hop])
+
+
+@njit(cache=True)
+def line_rate(state: State, one: int) -> float:
+    c, w = state.c, state.w
+    rate = np.inf
+    for hop in range(c.hops[one]):
+        rate = min(rate, w.capacity[c.path[one, hop]])
+    return rate

@@ -1,0 +1,273 @@
+"""Streams: connections of training jobs, which carry message after message (compiled).
+
+Streams may form rings, whose all-reduces are played here step by step; whoever waits outside is
+told when one is done, or when a message of another stream has arrived.
+"""
+
+import numpy as np
+from numba import njit
+
+from testbed.fluid import tcp
+from testbed.fluid.heap import schedule
+from testbed.fluid.queues import wait_ahead
+from testbed.fluid.rates import join, leave, progress, reschedule, touch
+from testbed.fluid.rounds import begin_round, last_leg
+from testbed.fluid.state import (
+    AVOIDANCE,
+    FINAL,
+    IDLE,
+    MESSAGES,
+    N_TOLD,
+    SLOW_START,
+    State,
+    Table,
+)
+
+RING_DONE, ARRIVED = 0, 1
+
+
+@njit(cache=True)
+def post(state: State, stream: int, size: float) -> bool:
+    """Hand a message to a stream. False if too many are waiting."""
+    c, s = state.c, state.s
+    if s.waiting[stream] + s.arriving[stream] >= MESSAGES:
+        return False
+    s.sizes[stream, (s.head[stream] + s.waiting[stream]) % MESSAGES] = size
+    s.waiting[stream] += 1
+    if s.waiting[stream] == 1:
+        next_message(state, stream, True)
+        return True
+    c.queued[stream] += size
+    if c.split[stream]:
+        feed(state, stream, size)
+    return True
+
+
+@njit(cache=True)
+def next_message(state: State, stream: int, idle: bool) -> None:
+    """Send the message at the head of the line; the connection keeps its window."""
+    c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
+    now = x.clock[0]
+    c.left[stream] = s.sizes[stream, s.head[stream]]
+    c.touched[stream] = now
+    if idle:
+        rested = tcp.rested(c.window[stream], now - s.busy_ns[stream])
+        if rested < c.window[stream]:
+            c.threshold[stream] = max(c.threshold[stream], 0.75 * c.window[stream])
+            c.window[stream] = rested
+        c.least_rtt[stream] = min(c.least_rtt[stream], 2.0 * c.delay[stream])
+        c.bottleneck[stream] = -1
+    if c.window[stream] < c.threshold[stream]:
+        c.phase[stream] = SLOW_START
+        begin_round(state, stream)
+    elif c.left[stream] <= c.window[stream]:
+        c.phase[stream] = FINAL
+        c.cap[stream] = np.inf
+        c.round_end[stream] = np.inf
+    else:
+        c.phase[stream] = AVOIDANCE
+        c.round_end[stream] = np.inf
+    if idle:
+        join(c, w, x, stream)
+    else:
+        for hop in range(c.hops[stream]):
+            touch(w, x, c.path[stream, hop])
+    reschedule(c, q, x, stream)
+
+
+@njit(cache=True)
+def message_sent(state: State, stream: int) -> None:
+    c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
+    now = x.clock[0]
+    # A message that fitted into the window grows it no further: it was not what held TCP back.
+    arrival = now + last_leg(state, stream)
+    if s.arriving[stream]:
+        last = (s.arrival_head[stream] + s.arriving[stream] - 1) % MESSAGES
+        arrival = max(arrival, s.arrivals[stream, last])
+    s.arrivals[stream, (s.arrival_head[stream] + s.arriving[stream]) % MESSAGES] = arrival
+    s.arriving[stream] += 1
+    if s.arriving[stream] == 1:
+        schedule(q, x, len(c) + stream, arrival)
+    s.busy_ns[stream] = now
+    s.head[stream] = (s.head[stream] + 1) % MESSAGES
+    s.waiting[stream] -= 1
+    if s.waiting[stream]:
+        next_size = s.sizes[stream, s.head[stream]]
+        c.queued[stream] -= next_size
+        if c.split[stream] and next_size <= c.window[stream]:
+            c.left[stream] = next_size
+            reschedule(c, q, x, stream)
+            return
+        if c.split[stream]:
+            merge(state, stream)
+        next_message(state, stream, False)
+    else:
+        if c.split[stream]:
+            merge(state, stream)
+        leave(c, w, x, stream)
+        c.phase[stream] = IDLE
+        schedule(q, x, stream, np.inf)
+
+
+@njit(cache=True)
+def split(state: State, stream: int) -> None:
+    """Let a stream's first link run ahead of the links behind it, into the switch's queue.
+
+    From here on the feeder stands for the first link and the stream for the rest of the way. Where
+    others go first at several links, each link is then used whenever it is free, not only when all
+    of them are.
+    """
+    c, w, x = state.c, state.w, state.x
+    leave(c, w, x, stream)
+    shift(c, stream, 1)
+    c.split[stream] = 1
+    c.split_at[stream] = x.clock[0]
+    c.cap[stream] = np.inf
+    join(c, w, x, stream)
+    feed(state, stream, c.left[stream] + c.queued[stream])
+
+
+@njit(cache=True)
+def feed(state: State, stream: int, size: float) -> None:
+    c, w, x = state.c, state.w, state.x
+    feeder = c.partner[stream]
+    now = x.clock[0]
+    if c.phase[feeder] == IDLE:
+        c.left[feeder] = 0.0
+        c.touched[feeder] = now
+        c.window[feeder] = c.window[stream]
+        c.phase[feeder] = FINAL
+        c.cap[feeder] = np.inf
+        c.bottleneck[feeder] = -1
+        join(c, w, x, feeder)
+    else:
+        progress(c, w, feeder, now)
+    c.left[feeder] += size
+    reschedule(c, state.q, x, feeder)
+
+
+@njit(cache=True)
+def feeder_done(state: State, feeder: int) -> None:
+    c, w, x = state.c, state.w, state.x
+    c.left[feeder] = 0.0
+    leave(c, w, x, feeder)
+    c.phase[feeder] = IDLE
+    schedule(state.q, x, feeder, np.inf)
+
+
+@njit(cache=True)
+def merge(state: State, stream: int) -> None:
+    """Nothing is ahead any more: the stream stands for its whole way again."""
+    c, w, x = state.c, state.w, state.x
+    feeder = c.partner[stream]
+    if c.phase[feeder] != IDLE:
+        progress(c, w, feeder, x.clock[0])
+        feeder_done(state, feeder)
+    leave(c, w, x, stream)
+    shift(c, stream, -1)
+    c.split[stream] = 0
+    join(c, w, x, stream)
+
+
+@njit(cache=True)
+def shift(c: Table, stream: int, by: int) -> None:
+    """Take the first link off a stream's way (1), or put it on again (-1)."""
+    hops = c.hops[stream]
+    feeder = c.partner[stream]
+    if by == 1:
+        c.path[feeder, 0] = c.path[stream, 0]
+        c.level[feeder, 0] = c.level[stream, 0]
+        c.back[feeder, 0] = c.back[stream, 0]
+        for hop in range(1, hops):
+            c.path[stream, hop - 1] = c.path[stream, hop]
+            c.level[stream, hop - 1] = c.level[stream, hop]
+    else:
+        for hop in range(hops, 0, -1):
+            c.path[stream, hop] = c.path[stream, hop - 1]
+            c.level[stream, hop] = c.level[stream, hop - 1]
+        c.path[stream, 0] = c.path[feeder, 0]
+        c.level[stream, 0] = c.level[feeder, 0]
+    c.hops[stream] = hops - by
+
+
+@njit(cache=True)
+def arrive(state: State, stream: int) -> None:
+    c, s, q, x = state.c, state.s, state.q, state.x
+    s.arrival_head[stream] = (s.arrival_head[stream] + 1) % MESSAGES
+    s.arriving[stream] -= 1
+    coming = s.arrivals[stream, s.arrival_head[stream]] if s.arriving[stream] else np.inf
+    schedule(q, x, len(c) + stream, coming)
+    receiver = s.next[stream]
+    if receiver >= 0:
+        s.arrived[receiver] += 1
+        ring_on(state, receiver)
+    else:
+        tell(state, stream, ARRIVED)
+
+
+@njit(cache=True)
+def change_level(state: State, stream: int, level: int) -> None:
+    """Serve a stream, and the feeder that may run ahead of it, at another level from now on."""
+    c, w, x = state.c, state.w, state.x
+    for one in (stream, c.partner[stream]):
+        if c.phase[one] != IDLE:
+            progress(c, w, one, x.clock[0])  # what was sent so far counts in its old band
+            for hop in range(c.hops[one]):
+                touch(w, x, c.path[one, hop])
+        for hop in range(len(c.level[one])):
+            c.level[one, hop] = level
+        c.band[one] = level
+
+
+@njit(cache=True)
+def change_first_level(state: State, stream: int, level: int) -> None:
+    """Serve a stream at another level at its first link from now on."""
+    c, w, x = state.c, state.w, state.x
+    one = c.partner[stream] if c.split[stream] else stream
+    if c.level[one, 0] == level:
+        return
+    if c.phase[one] != IDLE:
+        progress(c, w, one, x.clock[0])
+        touch(w, x, c.path[one, 0])
+    c.level[one, 0] = level
+
+
+@njit(cache=True)
+def tell(state: State, stream: int, kind: int) -> None:
+    x = state.x
+    x.told[x.counts[N_TOLD]] = stream
+    x.told_kind[x.counts[N_TOLD]] = kind
+    x.counts[N_TOLD] += 1
+
+
+@njit(cache=True)
+def begin_ring(state: State, stream: int, chunk: float) -> None:
+    """A worker takes part in an all-reduce; `chunk` bytes travel in each step."""
+    s = state.s
+    s.active[stream] = 1
+    s.handed[stream] = 0
+    s.chunk[stream] = chunk
+    ring_on(state, stream)
+
+
+@njit(cache=True)
+def ring_on(state: State, stream: int) -> None:
+    """Send what a worker may: step k once it has received step k - 1."""
+    s = state.s
+    if not s.active[stream]:
+        return
+    steps = s.steps[stream]
+    received = min(steps, s.arrived[stream] - s.earlier[stream])
+    while s.handed[stream] < steps and s.handed[stream] <= received:
+        post(state, stream, s.chunk[stream])
+        s.handed[stream] += 1
+    if s.handed[stream] == steps and received == steps:
+        s.active[stream] = 0
+        s.earlier[stream] += steps
+        tell(state, stream, RING_DONE)
+
+
+@njit(cache=True)
+def path_wait(state: State, stream: int) -> float:
+    """How long a small message on this stream's way waits in queues now."""
+    return wait_ahead(state.c, state.w, state.x, stream)
