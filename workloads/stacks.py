@@ -161,7 +161,7 @@ class Pacer:
 
 
 class Looker(Protocol):
-    """Who changes the worker's band during the run, see workloads/agent.py."""
+    """Who changes the worker's band during the run, see workloads/steered.py."""
 
     period_ns: int
 

@@ -19,10 +19,10 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from workloads import torch_model
-from workloads.agent import Agent
 from workloads.control import Control
 from workloads.loop import Clock
 from workloads.stacks import Pacer, Recorder, Settings, Transfer, Warden, layers_of
+from workloads.steered import Agent
 from workloads.task import sleep_until
 
 INIT_LIMIT = timedelta(hours=1)  # a starved job is slow, not dead
