@@ -1,5 +1,6 @@
 """Training gives way while it has slack: the rule, and bands that change during a run."""
 
+import socket
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.base import BAND_TOS
 from policies.slack_aware import (
     PATIENT,
     PRESSED,
@@ -24,9 +26,12 @@ from policies.steering import Gradient, Plan, Sight
 from testbed.engine import Run
 from testbed.fluid import engine as fluid
 from testbed.fluid.jobs import Records
+from testbed.marking import tos_of
 from testbed.spec import Experiment, load
 from tests.conftest import giveway
 from workloads.profiles import Layer
+from workloads.stacks import Recorder, Settings, Transfer
+from workloads.steered import Agent
 from workloads.training import Trainee
 
 MS = 1_000_000
@@ -279,3 +284,41 @@ def live(experiment: Path, out: Path) -> Path:
     done = giveway("run", experiment, "--engine", "virtual", "--out", out)
     assert done.returncode == 0, done.stderr
     return out
+
+
+# ---- real training stacks
+
+
+def test_an_agent_moves_the_sockets_of_its_own_process_and_back(tmp_path: Path) -> None:
+    """No torch here: the agent sees what a framework's recorder has, and nothing else."""
+    settings = Settings(
+        job="job",
+        rank=0,
+        addresses=["127.0.0.1", "127.0.0.1"],
+        device="lo",
+        port=0,
+        priority=2,
+        layers=[(MS, 10 * MS, 20 * MS), (MS, 30 * MS, 40 * MS)],
+        fusion_byte=MS,
+        check=False,
+        dilation=1.0,
+        duration_ns=10**9,
+        journal=str(tmp_path / "journal"),
+        steered_by="slack-aware",
+    )
+    recorder = Recorder(settings)
+    agent = Agent(settings, recorder)
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        assert agent.period_ns == MS
+        agent.look(0)
+        assert tos_of(door) == 0
+        agent.look(110 * MS)  # both gradients should be there since 100
+        assert tos_of(door) == BAND_TOS["high"]
+        recorder.transfer(Transfer((0, 1), 2 * MS, 100 * MS, 119 * MS, 120 * MS))
+        agent.look(120 * MS)
+        assert tos_of(door) == BAND_TOS["low"]
+        recorder.iteration(0, 120 * MS, 100 * MS)
+        agent.look(130 * MS)  # the next iteration has its own gradients, due at 220
+        assert tos_of(door) == BAND_TOS["low"]
+    recorder.close()
+    assert '"transfers", "job", 0, 0, 0, 0, 2, 2000000, 2' in (tmp_path / "journal").read_text()
