@@ -61,6 +61,11 @@ def main(config: dict[str, Any], control: Control) -> None:
     control.hear()  # stay until all are done: a closed socket would look like a death
 
 
+def mark(sockets: Sequence[socket.socket], band: str) -> None:
+    for sock in sockets:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos_of(band))
+
+
 class Peers:
     """The connections of one worker: ring neighbours, and the star around the coordinator."""
 
@@ -90,8 +95,8 @@ class Peers:
 
 class Worker(Member):
     def __init__(self, settings: Settings, peers: Peers, loop: Loop, journal: Journal) -> None:
-        policy = settings.steered_by
-        steering = policies.available()[policy].steering if policy is not None else None
+        name = settings.steered_by
+        self._policy = policies.available()[name] if name is not None else None
         super().__init__(
             settings.job,
             settings.rank,
@@ -102,7 +107,7 @@ class Worker(Member):
             barrier=settings.barrier,
             priority=settings.priority,
             journal=journal,
-            steering=steering,
+            steering=self._policy.steering if self._policy else None,
             start_ns=settings.start_ns,
             steps=settings.steps,
         )
@@ -114,6 +119,8 @@ class Worker(Member):
 
     def run(self, control: Control) -> None:
         loop = self._loop
+        if self._policy is not None:
+            mark(self._peers.star, self._policy.flows)  # a few bytes, that all wait for
         for sock in self._peers.star:
             reader = NumberReader(sock)
             sock.setblocking(False)
@@ -162,10 +169,9 @@ class Worker(Member):
 
     def change_band(self, band: str) -> None:
         """The same sockets: the next packet of each carries the new ToS."""
-        assert self._settings.steered_by is not None
-        self.priority = policies.available()[self._settings.steered_by].bands.index(band)
-        for sock in (self._peers.next, self._peers.last, *self._peers.star):
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos_of(band))
+        assert self._policy is not None
+        self.priority = self._policy.bands.index(band)
+        mark((self._peers.next, self._peers.last), band)
 
     def _pump(self, events: int) -> None:
         ring = self._ring

@@ -40,6 +40,8 @@ class RingJob:
             Way(host, hosts[(rank + 1) % len(hosts)], port, level)
             for rank, host in enumerate(hosts)
         ]
+        if self.steering is not None:
+            level = self.policy.bands.index(self.policy.flows)  # a few bytes, that all wait for
         inward = [Way(host, hosts[0], port + 1, level) for host in hosts[1:]]
         outward = [Way(hosts[0], host, port + 1, level) for host in hosts[1:]]
         return ring + inward + outward
@@ -110,12 +112,5 @@ class RingMember(Member):
         return self._simulation.ring_left_byte(self._stream)
 
     def change_band(self, band: str) -> None:
-        level = self.bands.index(band)
-        self.priority = level
-        mine = [self._stream]
-        if self.rank:
-            mine.append(self._inward)
-        else:
-            mine += range(self._outward, self._outward + self.workers - 1)
-        for stream in mine:
-            self._simulation.change_level(stream, level)
+        self.priority = self.bands.index(band)
+        self._simulation.change_level(self._stream, self.priority)
