@@ -8,6 +8,8 @@ a packet that crosses a veth pair loses its priority, and a bridge does not rest
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from policies.steering import Plan, Steering
+
 # The three bands and the ToS byte of each. These bytes land in the same order in the kernel's
 # own priomap, so prio and pfifo_fast at a host agree with the filters here.
 BAND_TOS: dict[str, int] = {"high": 0x10, "middle": 0x00, "low": 0x08}
@@ -76,7 +78,8 @@ class LinkPolicy:
     `bands` are the queues from first served to last. `commands` gives the tc commands for one
     port, `queues` the classes that they make. `flows` and `training` say which band each kind
     of traffic gets unless the experiment file says otherwise. `sharing` is the same rule for an
-    engine without packets. `needs` names the kernel features.
+    engine without packets. `steering` makes the rule that moves a worker of a training job between
+    bands during the run, if the policy has one. `needs` names the kernel features.
 
     A policy that acts during a run has a `period_ns`: that often, `act` gives the tc commands that
     a port should have been given last, and those that are new are applied in one batch (see
@@ -94,6 +97,7 @@ class LinkPolicy:
     commands: Callable[[Port], list[str]]
     queues: Callable[[Port], list[Queue]]
     sharing: Sharing = Sharing()
+    steering: Callable[[Plan], Steering] | None = None
     needs: frozenset[str] = field(default_factory=lambda: frozenset({"htb", "pfifo", "u32"}))
     period_ns: int = 0
     act: Callable[[Port, Moment], list[str]] | None = None

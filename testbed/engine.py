@@ -30,6 +30,10 @@ class Run:
     def bands(self) -> dict[str, str]:
         return self.experiment.bands(self.choice)
 
+    def steers(self, job: str) -> bool:
+        """Whether the policy moves this job between bands; a band from the file is left alone."""
+        return self.choice.link_policy.steering is not None and job not in self.choice.bands
+
 
 @dataclass(frozen=True)
 class Wiring:

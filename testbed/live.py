@@ -227,6 +227,8 @@ class Stage:
                 config |= {"start_ns": job.start_ns, "steps": job.steps}
             else:
                 config |= {"device": self._network.device(host)}
+            if self._run.steers(job.name):
+                config["steered_by"] = self._policy.name
             target = f"{STACKS[job.backend].module}:main"
             tasks.append(self._start(target, f"{job.name}-{host}", host, config))
         self._workers[job.name] = tasks

@@ -38,6 +38,7 @@ PROMISES = {
     "strict-priority": Promise((0.97, 1.0)),
     "prio": Promise((0.97, 1.0)),
     "htb-priority": Promise((0.76, 0.84)),
+    "slack-aware": Promise((0.97, 1.0), same_as="strict-priority"),
     "tensorlights-one": Promise((0.25, 0.75), bands=False, same_as="fifo"),
     "tensorlights-rr": Promise((0.25, 0.75), bands=False, same_as="fifo"),
     "tensorlights-srf": Promise((0.25, 0.75), bands=False, same_as="fifo"),

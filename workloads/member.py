@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from policies.steering import Gradient, Plan, Sight, Steering
 from workloads.profiles import Layer
-from workloads.training import Compute, Coordinator, Trainee
+from workloads.training import Compute, Coordinator, Outlook, Trainee
 
 
 class Journal(Protocol):
@@ -43,6 +44,7 @@ class Member(ABC):
         barrier: bool,
         priority: int,
         journal: Journal,
+        steering: Callable[[Plan], Steering] | None = None,
         start_ns: int = 0,
         steps: int | None = None,  # then it rests
     ) -> None:
@@ -59,12 +61,18 @@ class Member(ABC):
         self._coordinator = (
             Coordinator(self._bytes, workers, fusion_byte, order) if rank == 0 else None
         )
+        self._by_layer = order == "layer"
+        self._steering = steering(self._plan()) if steering is not None else None
+        self._band: str | None = None  # that the rule wants, once it has been asked
+        self._look_ns: int | None = None
         self._journal = journal
         self._ready_ns: dict[int, int] = {}
         self._agreed: list[tuple[int, ...]] = []  # transfers decided, not yet begun here
         self._underway: Transfer | None = None
         self._decided = 0
-        self._unneeded: list[tuple[Transfer, int, int]] = []  # finished, their need not yet known
+        self._unneeded: list[
+            tuple[Transfer, int, int, int]
+        ] = []  # finished, their need not yet known
 
     # What a member needs of the world
 
@@ -85,6 +93,14 @@ class Member(ABC):
     @abstractmethod
     def send(self, transfer: Transfer) -> None:
         """Take part in a transfer; `transfer_done` is called when it is over here."""
+
+    def left_byte(self) -> int:
+        """What is still to arrive here of the transfer under way, in bytes of gradient."""
+        raise NotImplementedError
+
+    def change_band(self, band: str) -> None:
+        """Send what follows in this band."""
+        raise NotImplementedError
 
     # Compute
 
@@ -159,21 +175,62 @@ class Member(ABC):
             self._decided, self._trainee.exchanging, layers, total_byte, self.now_ns()
         )
         self._decided += 1
+        self.steer(total_byte)
         self.send(self._underway)
 
     def transfer_done(self) -> None:
         done = self._underway
         assert done is not None
         now_ns = self.now_ns()
-        self._unneeded.append((done, now_ns, max(self._ready_ns[layer] for layer in done.layers)))
+        ready_ns = max(self._ready_ns[layer] for layer in done.layers)
+        self._unneeded.append((done, now_ns, ready_ns, self.priority))
         self._underway = None
         waited = self._trainee.running is None
         self._trainee.gradients_arrived(done.layers, now_ns)
         if waited:
             self._await_compute()
             self._write_iterations()
+        if self._steering is not None:
+            self._steering.learn(done.byte, now_ns - done.start_ns)
         self._start_next()
         self._decide()
+        if self._underway is None:
+            self.steer(0)
+
+    # Bands
+
+    def steer(self, left_byte: int) -> None:
+        """Ask the policy's rule for a band, if it has one; so much is left of what is under way."""
+        if self._steering is None:
+            return
+        decision = self._steering.decide(self._sight(left_byte))
+        if decision.band != self._band:
+            self._band = decision.band
+            self.change_band(decision.band)
+        if decision.look_ns is not None and decision.look_ns != self._look_ns:
+            self.at(decision.look_ns, partial(self._look, decision.look_ns))
+        self._look_ns = decision.look_ns
+
+    def _look(self, look_ns: int) -> None:
+        if look_ns == self._look_ns:  # it has not changed its mind since
+            self._look_ns = None
+            self.steer(self.left_byte() if self._underway else 0)
+
+    def _sight(self, left_byte: int) -> Sight:
+        now_ns = self.now_ns()
+        sent = self._underway.layers if self._underway else ()
+        gradients = self._in_order(self._trainee.outlook(now_ns))
+        underway = [gradient for gradient in gradients if gradient.layer in sent]
+        others = [gradient for gradient in gradients if gradient.layer not in sent]
+        return Sight(now_ns, underway, left_byte, others, self._trainee.wants)
+
+    def _plan(self) -> Plan:
+        return Plan(self._trainee.iteration_ns, self._in_order(self._trainee.plan()))
+
+    def _in_order(self, outlook: list[Outlook]) -> list[Gradient]:
+        made = [Gradient(o.layer, self._bytes[o.layer], o.ready_ns, o.due_ns) for o in outlook]
+        # First come, first served: backward passes end with layer 0.
+        return made if self._by_layer else made[::-1]
 
     # Records
 
@@ -195,7 +252,7 @@ class Member(ABC):
     def write_transfers(self) -> None:
         """Write the transfers whose need is known by now, or never will be."""
         wanted_ns = self._trainee.wanted_ns
-        for done, end_ns, ready_ns in self._unneeded:
+        for done, end_ns, ready_ns, priority in self._unneeded:
             needs = [wanted_ns[layer] for layer in done.layers if layer in wanted_ns]
             row: list[Any] = [
                 self.job,
@@ -205,7 +262,7 @@ class Member(ABC):
                 min(done.layers),
                 len(done.layers),
                 done.byte,
-                self.priority,
+                priority,
                 ready_ns,
                 done.start_ns,
                 end_ns,

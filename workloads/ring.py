@@ -82,6 +82,12 @@ class RingTransfer:
     def can_receive(self) -> bool:
         return self._received_steps < len(self._steps)
 
+    @property
+    def left_byte(self) -> int:
+        """What is still to arrive, as bytes of gradient: a ring carries each almost twice."""
+        left = sum(self._spans[step.receive][1] for step in self._steps[self._received_steps :])
+        return (left - self._received_byte) * len(self._spans) // max(1, len(self._steps))
+
     def pump_out(self) -> None:
         """Send what may be sent, as far as the socket takes it."""
         while self.can_send:

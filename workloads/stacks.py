@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from workloads.control import Control
 from workloads.journal import Journal
@@ -37,6 +37,7 @@ class Settings:
     dilation: float
     duration_ns: int
     journal: str
+    steered_by: str | None = None  # the policy that changes this worker's band during the run
 
     @property
     def workers(self) -> int:
@@ -65,6 +66,9 @@ class Recorder:
         self._iteration = 0
         self._transfers: list[Transfer] = []
         self._numbered = 0
+        self._started_ns = 0  # this iteration
+        self._told = 0  # of its transfers, those that `exchanges` has told of
+        self.priority = settings.priority
         self.late_ns: list[int] = []
         self.iterations = 0
         self.digests: dict[int, str] = {}  # of the parameters after each iteration, in test mode
@@ -88,7 +92,17 @@ class Recorder:
                 self._write("iterations", self._iteration, start_ns, end_ns, compute_ns, wait_ns)
                 self.iterations += 1
             self._transfers.clear()
+            self._told = 0
+            self._started_ns = end_ns
             self._iteration += 1
+
+    def exchanges(self) -> tuple[int, frozenset[int], list[tuple[int, int]]]:
+        """The start of this iteration, its layers that are exchanged, and (bytes, time) of news."""
+        with self._lock:
+            done = self._transfers
+            fresh = [(each.bytes, each.end_ns - each.start_ns) for each in done[self._told :]]
+            self._told = len(done)
+            return self._started_ns, frozenset().union(*(each.layers for each in done)), fresh
 
     def close(self) -> None:
         """The time is over: nothing is recorded from here on."""
@@ -108,7 +122,7 @@ class Recorder:
                 min(done.layers),
                 len(done.layers),
                 done.bytes,
-                self._settings.priority,
+                self.priority,
                 done.ready_ns,
                 done.start_ns,
                 done.end_ns,
@@ -146,6 +160,14 @@ class Pacer:
             self.ready_ns[layer] = now_ns
 
 
+class Looker(Protocol):
+    """Who changes the worker's band during the run, see workloads/steered.py."""
+
+    period_ns: int
+
+    def look(self, now_ns: int) -> None: ...
+
+
 class Warden(threading.Thread):
     def __init__(self, settings: Settings, control: Control) -> None:
         super().__init__(name="warden", daemon=True)
@@ -155,6 +177,7 @@ class Warden(threading.Thread):
         self._going = threading.Event()
         self._clock: Clock | None = None
         self._recorder: Recorder | None = None
+        self._agent: Looker | None = None
         self.finished = False
 
     def say(self, event: str, **details: Any) -> None:
@@ -165,8 +188,8 @@ class Warden(threading.Thread):
         """For the training thread, until `go`: from then on the warden listens."""
         return self._control.hear()
 
-    def go(self, clock: Clock, recorder: Recorder) -> None:
-        self._clock, self._recorder = clock, recorder
+    def go(self, clock: Clock, recorder: Recorder, agent: Looker | None = None) -> None:
+        self._clock, self._recorder, self._agent = clock, recorder, agent
         self._going.set()
 
     def run(self) -> None:
@@ -181,11 +204,17 @@ class Warden(threading.Thread):
         assert self._clock is not None
         assert self._recorder is not None
         end_real_ns = self._clock.real_ns(self._settings.duration_ns)
+        beat_ns = 0
         while (left_ns := end_real_ns - time.monotonic_ns()) > 0:
-            heard, _, _ = select.select([self._control], [], [], min(left_ns, BEAT_REAL_NS) / 1e9)
+            wait_ns = min(left_ns, BEAT_REAL_NS)
+            if self._agent is not None:
+                wait_ns = min(wait_ns, self._look(self._agent))
+            heard, _, _ = select.select([self._control], [], [], wait_ns / 1e9)
             if heard:
                 self.leave()
-            self.say("beat", time_ns=max(0, self._clock.now_ns()))
+            if self._agent is None or time.monotonic_ns() >= beat_ns:
+                self.say("beat", time_ns=max(0, self._clock.now_ns()))
+                beat_ns = end_real_ns - left_ns + BEAT_REAL_NS
         self._recorder.close()
         self.finished = True
         self.say(
@@ -195,6 +224,15 @@ class Warden(threading.Thread):
             digests=self._recorder.digests,
         )
         self.leave()
+
+    def _look(self, agent: Looker) -> int:
+        """Let the agent look, if the run has begun; returns how long it may rest."""
+        assert self._clock is not None
+        time_ns = self._clock.now_ns()
+        if time_ns >= 0:
+            agent.look(time_ns)
+        next_ns = self._clock.real_ns((time_ns // agent.period_ns + 1) * agent.period_ns)
+        return max(0, next_ns - time.monotonic_ns())
 
     def leave(self) -> NoReturn:
         """Stay until told to go: a closed socket would look like a death. Then all at once."""

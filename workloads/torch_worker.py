@@ -22,6 +22,7 @@ from workloads import torch_model
 from workloads.control import Control
 from workloads.loop import Clock
 from workloads.stacks import Pacer, Recorder, Settings, Transfer, Warden, layers_of
+from workloads.steered import Agent
 from workloads.task import sleep_until
 
 INIT_LIMIT = timedelta(hours=1)  # a starved job is slow, not dead
@@ -62,7 +63,7 @@ def train(settings: Settings, control: Control, make: Callable[[Settings], Stack
     warden.say("ready")
     clock = Clock(warden.hear()["epoch_ns"], settings.dilation)
     pacer.clock = clock
-    warden.go(clock, recorder)
+    warden.go(clock, recorder, Agent(settings, recorder) if settings.steered_by else None)
     stack.begin(clock, recorder, pacer)
     try:
         iterate(settings, clock, stack, model, recorder, pacer)

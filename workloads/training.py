@@ -7,6 +7,7 @@ fluid engine drive the same two classes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from workloads.profiles import Layer
 
@@ -36,6 +37,15 @@ class Iteration:
         return self.end_ns - self.start_ns - self.compute_ns
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """A gradient of this worker that has not been exchanged yet."""
+
+    layer: int
+    ready_ns: int  # when it was, or will be, computed
+    due_ns: int  # when it is wanted if the iteration takes no longer than its compute
+
+
 class Trainee:
     """One worker: computes layer by layer and waits for gradients where it must.
 
@@ -49,6 +59,9 @@ class Trainee:
     def __init__(self, layers: Sequence[Layer], barrier: bool) -> None:
         self._layers = layers
         self._barrier = barrier
+        forward_ns = [layer.forward_ns for layer in layers]
+        self._forward_ns = [0, *accumulate(forward_ns)]  # until each layer of a forward pass
+        self.iteration_ns = sum(forward_ns) + sum(layer.backward_ns for layer in layers)
         self._missing: set[int] = set()  # gradients of the last iteration still on their way
         self._iteration = 0
         self._started_ns = 0
@@ -90,6 +103,42 @@ class Trainee:
         self._missing.difference_update(layers)
         if self.running is None and not self._waits_for(self._next_layer):
             self._enter(self._next_layer, now_ns)
+
+    @property
+    def wants(self) -> bool:
+        """Whether a forward pass is going on, or held up behind its first layer."""
+        if self.running is None:
+            return self._next_layer > 0
+        return self.running.phase == "forward"
+
+    def outlook(self, now_ns: int) -> list[Outlook]:
+        """Gradients on their way or to come, by layer, as far as this worker's own clock tells.
+
+        They are due as if nothing had held this iteration up since it started.
+        """
+        wanted_ns = self._started_ns + (0 if self.wants else self.iteration_ns)
+        ready_ns = dict.fromkeys(self._missing, now_ns)
+        if self.running is not None and self.running.phase == "backward":
+            ready_ns |= self._made_ns(self.running.layer, self.running.end_ns)
+        return [self._expected(layer, ready_ns[layer], wanted_ns) for layer in sorted(ready_ns)]
+
+    def plan(self) -> list[Outlook]:
+        """The gradients of an iteration that starts at 0, if nothing holds it up."""
+        last = len(self._layers) - 1
+        ready_ns = self._made_ns(last, self._forward_ns[-1] + self._layers[last].backward_ns)
+        return [self._expected(at, ready_ns[at], self.iteration_ns) for at in range(last + 1)]
+
+    def _made_ns(self, layer: int, end_ns: int) -> dict[int, int]:
+        """When each gradient is made, from this layer, at this time, on."""
+        made = {layer: end_ns}
+        for below in range(layer - 1, -1, -1):
+            end_ns += self._layers[below].backward_ns
+            made[below] = end_ns
+        return made
+
+    def _expected(self, layer: int, ready_ns: int, wanted_ns: int) -> Outlook:
+        after_ns = 0 if self._barrier else self._forward_ns[layer]
+        return Outlook(layer, ready_ns, wanted_ns + after_ns)
 
     def _waits_for(self, layer: int) -> bool:
         return bool(self._missing) if self._barrier else layer in self._missing

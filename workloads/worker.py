@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import policies
+from policies.base import tos_of
 from workloads.control import Control
 from workloads.journal import Journal
 from workloads.loop import READ, WRITE, Clock, Loop
@@ -41,6 +43,7 @@ class Settings:
     dilation: float
     duration_ns: int
     journal: str
+    steered_by: str | None = None  # the policy that changes this worker's band during the run
     source_port: int = 0  # of the ring; the coordinator's is the next one; 0: the kernel's choice
     start_ns: int = 0
     steps: int | None = None  # then it rests
@@ -56,6 +59,11 @@ def main(config: dict[str, Any], control: Control) -> None:
         worker.run(control)
     control.say("done", sleep_late_ns=lateness(worker.late_ns), iterations=worker.iterations)
     control.hear()  # stay until all are done: a closed socket would look like a death
+
+
+def mark(sockets: Sequence[socket.socket], band: str) -> None:
+    for sock in sockets:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos_of(band))
 
 
 class Peers:
@@ -87,6 +95,8 @@ class Peers:
 
 class Worker(Member):
     def __init__(self, settings: Settings, peers: Peers, loop: Loop, journal: Journal) -> None:
+        name = settings.steered_by
+        self._policy = policies.available()[name] if name is not None else None
         super().__init__(
             settings.job,
             settings.rank,
@@ -97,6 +107,7 @@ class Worker(Member):
             barrier=settings.barrier,
             priority=settings.priority,
             journal=journal,
+            steering=self._policy.steering if self._policy else None,
             start_ns=settings.start_ns,
             steps=settings.steps,
         )
@@ -108,6 +119,8 @@ class Worker(Member):
 
     def run(self, control: Control) -> None:
         loop = self._loop
+        if self._policy is not None:
+            mark(self._peers.star, self._policy.flows)  # a few bytes, that all wait for
         for sock in self._peers.star:
             reader = NumberReader(sock)
             sock.setblocking(False)
@@ -150,6 +163,15 @@ class Worker(Member):
         else:
             self._ring = RingTransfer(transfer.byte, self.rank, self.workers, *sockets)
         self._pump(0)
+
+    def left_byte(self) -> int:
+        return self._ring.left_byte if self._ring is not None else 0
+
+    def change_band(self, band: str) -> None:
+        """The same sockets: the next packet of each carries the new ToS."""
+        assert self._policy is not None
+        self.priority = self._policy.bands.index(band)
+        mark((self._peers.next, self._peers.last), band)
 
     def _pump(self, events: int) -> None:
         ring = self._ring

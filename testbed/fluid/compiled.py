@@ -40,6 +40,7 @@ def rehearse() -> None:
     simulation.on_arrival[2] = lambda: None
     simulation.post(2, 1000.0)
     simulation.message_delay_ns(2)
+    simulation.change_level(2, 0)
     simulation.change_first_level(2, 0)
     simulation.grow()
     simulation.run(10**9)

@@ -27,6 +27,8 @@ class RingJob:
 
     def __init__(self, run: Run, index: int, job: TrainingJob) -> None:
         self.job = job
+        self.policy = run.choice.link_policy
+        self.steering = self.policy.steering if run.steers(job.name) else None
         self.level = run.choice.link_policy.bands.index(run.bands[job.name])
         hosts = {name: number for number, name in enumerate(run.experiment.host_names)}
         self.hosts = [hosts[name] for name in job.host_names]
@@ -38,6 +40,8 @@ class RingJob:
             Way(host, hosts[(rank + 1) % len(hosts)], port, level)
             for rank, host in enumerate(hosts)
         ]
+        if self.steering is not None:
+            level = self.policy.bands.index(self.policy.flows)  # a few bytes, that all wait for
         inward = [Way(host, hosts[0], port + 1, level) for host in hosts[1:]]
         outward = [Way(hosts[0], host, port + 1, level) for host in hosts[1:]]
         return ring + inward + outward
@@ -60,9 +64,11 @@ class RingJob:
                 barrier=self.job.barrier,
                 priority=self.level,
                 journal=records,
+                steering=self.steering,
                 start_ns=self.job.start_ns,
                 steps=self.job.steps,
             )
+            member.bands = self.policy.bands
             members.append(member)
             member.join(simulation, ring[rank], members, first + count)
             simulation.on_ring_done[ring[rank]] = member.transfer_done
@@ -71,6 +77,8 @@ class RingJob:
 
 
 class RingMember(Member):
+    bands: Sequence[str] = ()
+
     def join(
         self, simulation: Simulation, stream: int, members: list["RingMember"], star: int
     ) -> None:
@@ -99,3 +107,10 @@ class RingMember(Member):
 
     def send(self, transfer: Transfer) -> None:
         self._simulation.begin_ring(self._stream, transfer.byte / self.workers)
+
+    def left_byte(self) -> int:
+        return self._simulation.ring_left_byte(self._stream)
+
+    def change_band(self, band: str) -> None:
+        self.priority = self.bands.index(band)
+        self._simulation.change_level(self._stream, self.priority)

@@ -135,6 +135,19 @@ class Simulation:
         if not streams.post(self.state, stream, size_byte):
             raise OverflowError(f"more than {state.MESSAGES} messages wait on one connection")
 
+    def change_level(self, stream: int, level: int) -> None:
+        """From now on this stream is served at another level, what it has waiting included."""
+        streams.change_level(self.state, stream, level)
+
+    def ring_left_byte(self, stream: int) -> int:
+        """Of a ring's transfer under way: what has not arrived here yet, as bytes of gradient."""
+        s = self.state.s
+        if not s["active"][stream]:
+            return 0
+        steps = int(s["steps"][stream])
+        before = int(s["arrived"][stream] - s["earlier"][stream])
+        return round(s["chunk"][stream] * (steps - before) * (steps / 2 + 1) / steps)
+
     def change_first_level(self, stream: int, level: int) -> None:
         """From now on this stream is served at another level at its first link."""
         streams.change_first_level(self.state, stream, level)

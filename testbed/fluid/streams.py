@@ -206,6 +206,20 @@ def arrive(state: State, stream: int) -> None:
 
 
 @njit(cache=True)
+def change_level(state: State, stream: int, level: int) -> None:
+    """Serve a stream, and the feeder that may run ahead of it, at another level from now on."""
+    c, w, x = state.c, state.w, state.x
+    for one in (stream, c.partner[stream]):
+        if c.phase[one] != IDLE:
+            progress(c, w, one, x.clock[0])  # what was sent so far counts in its old band
+            for hop in range(c.hops[one]):
+                touch(w, x, c.path[one, hop])
+        for hop in range(len(c.level[one])):
+            c.level[one, hop] = level
+        c.band[one] = level
+
+
+@njit(cache=True)
 def change_first_level(state: State, stream: int, level: int) -> None:
     """Serve a stream at another level at its first link from now on."""
     c, w, x = state.c, state.w, state.x
