@@ -303,4 +303,4 @@ def test_an_agent_moves_the_sockets_of_its_own_process_and_back(tmp_path: Path) 
         agent.look(130 * MS)  # the next iteration has its own gradients, due at 220
         assert tos_of(door) == BAND_TOS["low"]
     recorder.close()
-    assert '"transfers", "job", 0, 0, 0, 0, 2, 2000000, 2' in (tmp_path / "journal").read_text()
+    assert '"transfers","job",0,0,0,0,2,2000000,2,' in (tmp_path / "journal").read_text()
