@@ -116,13 +116,18 @@ def compare_iterations(
     pairs: Iterable[Pair],
     resamples: int = stats.RESAMPLES,
 ) -> Measured:
-    """Iteration time of one job: the interval of each policy, the change of each pair."""
+    """Iteration time of a job, or of several together: intervals of policies, changes of pairs."""
     position = {seed: index for index, seed in enumerate(seeds)}
     samples = {}
     for label, iterations in pooled.items():
-        units, unit = np.unique(
-            iterations[["seed", "iteration"]].to_numpy(dtype=np.int64), axis=0, return_inverse=True
+        keys = np.column_stack(
+            [
+                iterations["seed"].to_numpy(dtype=np.int64),
+                pd.factorize(iterations["job"])[0],
+                iterations["iteration"].to_numpy(dtype=np.int64),
+            ]
         )
+        units, unit = np.unique(keys, axis=0, return_inverse=True)
         samples[label] = Sample(
             iterations["duration_ns"].to_numpy(dtype=float),
             unit.reshape(-1).astype(np.int64),

@@ -47,6 +47,7 @@ class Job:
     servers: tuple[str, ...] = ()  # hosts of its parameter servers
     start_ns: int = 0
     steps: int | None = None
+    family: str = ""  # the entry that it came from, with `count`; its own name if from none
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,7 @@ def _parse_plan(raw: Mapping[str, Any]) -> Plan:
                 tuple(entry.get("servers", [])),
                 int(entry.get("start_ns", 0)),
                 entry.get("steps"),
+                entry.get("family") or entry["name"],
             )
             for entry in raw.get("jobs", [])
         ),

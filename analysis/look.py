@@ -46,6 +46,8 @@ COLOURS = {
     "gain": ("#2a9d6f", "#2f9e74"),
     "middling": ("#e0b020", "#b8901c"),
     "pay": ("#d1492e", "#d05c40"),
+    "sooner": ("#1f78b8", "#3d8fd1"),  # blue and orange: everybody can tell them apart
+    "later": ("#e07b16", "#d9812b"),
 }
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "D", "^", "v", "P")

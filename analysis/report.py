@@ -17,6 +17,8 @@ from analysis import (
     plots,
     straggler_plots,
     tables,
+    tenant_plots,
+    tenants,
     timeline,
     words,
 )
@@ -25,6 +27,7 @@ from analysis.folder import VERDICTS, Results, load
 from analysis.page import template
 from analysis.stats import FEWEST_UNITS
 from analysis.summary import Summary, summarise
+from testbed.errors import BadInput
 
 
 def write(out: Path) -> Path:
@@ -35,14 +38,26 @@ def write(out: Path) -> Path:
     return write_whole(out / "report.html", render(results, summary))
 
 
+def draw(out: Path, path: Path) -> Path:
+    """Who gains, who pays, as a PNG file, from the summary that `write` has left."""
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    if len(summary["policies"]) < 2 or not summary["tenants"]:
+        raise BadInput(f"{out}: one policy, or nothing measured, so there is nothing to compare.")
+    return tenant_plots.write_png(summary, path)
+
+
 def render(results: Results, summary: Summary) -> str:
     plan = results.plan
     looks = look.looks(plan)
+    many = tenants.many(summary)
     return template("report.html").render(
         summary=summary,
         plan=plan,
         looks=looks,
         rows=tables.comparison_table(summary),
+        tenants=tables.tenants_table(summary, short=False) if many else None,
+        tenants_said=tables.tenants_said(summary) if many else "",
+        tenants_picture=tenant_plots.matrix(summary) if many else [],
         fidelity=_worst(results),
         fine=("faithful", "simulated"),
         runs=list(results.runs.values()),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import backends, claims, compare, metrics, stragglers, words
+from analysis import backends, claims, compare, metrics, stragglers, tenants, words
 from analysis.compare import Measured, Pair
 from analysis.folder import VERDICTS, Plan, Results, Run
 from analysis.stats import RESAMPLES, Change, Estimate
@@ -34,6 +34,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
         job.name: compare.compare_iterations(iterations[job.name], plan.seeds, pairs, resamples)
         for job in plan.jobs
     }
+    by_family = tenants.measured_families(plan, iterations, by_job, pairs, resamples)
     changes = {pair: _changes(pair, by_class, by_job) for pair in pairs}
     jobs, job_changes = stragglers.summarise(results, pairs, resamples)
     for pair, found in job_changes.items():
@@ -84,6 +85,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
             "resamples": resamples,
             "over": "seeds and flows" if len(plan.seeds) > 1 else "flows of one seed",
         },
+        "tenants": tenants.tenants(plan, by_class, by_family),
         "policies": policies,
         "backends": backends.side_by_side(results),
     }

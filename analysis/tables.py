@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from analysis import words
+from analysis import tenants, words
 from analysis.claims import metric_of
 
 STYLES = {"better": "green", "worse": "red", "unclear": "dim", "few": "dim"}
@@ -28,6 +29,7 @@ class Cell:
     change: str = ""
     interval: str = ""
     verdict: str = ""  # better, worse, unclear, few, or nothing to say
+    share: float | None = None  # the change as a number, for a picture
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,107 @@ def comparison_table(summary: Mapping[str, Any]) -> list[Row]:
         cells = tuple(Cell(f"{c['unfinished']} of {c['count']}") for c in counts)
         kept.append(Row("All flows", "unfinished", cells))
     return kept
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Who gains, who pays: the first policy's means, and every other policy's changes."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def tenants_table(summary: Mapping[str, Any], *, short: bool) -> Matrix:
+    """Policies against tenants; the fewer of them are the columns, so that it stays narrow.
+
+    Short names of policies are their labels in the experiment file.
+    """
+    found, policies = summary["tenants"], summary["policies"]
+    titles = {
+        label: (label if short else entry["title"]) + _warning(entry)
+        for label, entry in policies.items()
+    }
+    if len(found) > len(policies):
+        rows = [(t["title"], tuple(_tenant_cell(t, label) for label in policies)) for t in found]
+        return Matrix(tuple(titles.values()), tuple(rows))
+    by_policy = [
+        (title, tuple(_tenant_cell(tenant, label) for tenant in found))
+        for label, title in titles.items()
+    ]
+    return Matrix(tuple(tenant["title"] for tenant in found), tuple(by_policy))
+
+
+def tenants_said(summary: Mapping[str, Any]) -> str:
+    """What the numbers of the table of tenants are."""
+    found = summary["tenants"]
+    first = next(iter(summary["policies"].values()))["title"]
+    metrics = [
+        what
+        for what, metric in (
+            ("completion time of flows", tenants.FLOW_METRIC),
+            ("iteration time of jobs", tenants.JOB_METRIC),
+        )
+        if any(tenant["metric"] == metric for tenant in found)
+    ]
+    return (
+        f"Mean {words.and_list(metrics)} under {first}, and its change under every other policy "
+        f"with the 95{words.SPACE}% interval; minus is sooner."
+    )
+
+
+def for_terminal(summary: Mapping[str, Any]) -> Table:
+    """The long table, or, where that is beyond reading, who gains and who pays."""
+    return tenants_for_terminal(summary) if tenants.many(summary) else table(summary)
+
+
+def tenants_for_terminal(summary: Mapping[str, Any]) -> Table:
+    found = tenants_table(summary, short=True)
+    shown = Table(
+        title=f"{escape(summary['name'])}: who gains, who pays{_simulated(summary)}",
+        caption=tenants_said(summary) + " Everything else is in the report.",
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=0,
+    )
+    shown.add_column("")
+    for title in found.columns:
+        shown.add_column(escape(words.two_lines(title)), justify="right")
+    for title, cells in found.rows:
+        shown.add_row(escape(title), *(_terminal_tenant(cell) for cell in cells))
+    return shown
+
+
+def _terminal_tenant(cell: Cell) -> str:
+    if not cell.change:
+        return cell.value
+    style = STYLES[cell.verdict]
+    return f"[{style}]{cell.change}\n{cell.interval or CLARITY['few']}[/{style}]"
+
+
+def _tenant_cell(tenant: Mapping[str, Any], label: str) -> Cell:
+    entry = tenant["policies"][label]
+    value = words.duration(entry["mean_ns"])
+    if entry.get("change") is None:
+        return Cell(value)
+    return Cell(
+        value,
+        words.percent(entry["change"]),
+        words.short_interval(entry["interval_95"]),
+        words.verdict(entry),
+        float(entry["change"]),
+    )
+
+
+def _simulated(summary: Mapping[str, Any]) -> str:
+    verdicts = {entry["fidelity"]["verdict"] for entry in summary["policies"].values()}
+    return " (simulated)" if "simulated" in verdicts else ""
+
+
+def _warning(entry: Mapping[str, Any]) -> str:
+    verdict = entry["fidelity"]["verdict"]
+    return "" if verdict in ("faithful", "simulated") else f" ({verdict})"
 
 
 def table(summary: Mapping[str, Any]) -> Table:

@@ -58,6 +58,21 @@ def percent_interval(interval: Interval, *, signed: bool = True) -> str:
     return f"{low} to {high}{SPACE}%"
 
 
+def short_interval(interval: Interval) -> str:
+    """An interval of shares for narrow places, in per cent: −74 to −60.
+
+    One large end takes the decimals from both, if they stay apart from each other and from 0.
+    """
+    ends = known(interval)
+    if ends is None:
+        return ""
+    whole = {round(100 * end) for end in ends}
+    if any(_decimals(end) == 0 for end in ends) and len(whole | {0}) == 3:
+        low, high = (_percent_number(end, signed=True, decimals=0) for end in ends)
+        return f"{low} to {high}"
+    return percent_interval(ends).removesuffix(f"{SPACE}%")
+
+
 def verdict(entry: dict[str, Any] | None) -> str:
     """better, worse or unclear: does the interval of this change leave 0 out?
 
@@ -78,6 +93,11 @@ def known(interval: Interval) -> tuple[float, float] | None:
     """The two ends of an interval, if both are real numbers."""
     ends = [float(end) for end in interval or () if end is not None and math.isfinite(end)]
     return (ends[0], ends[1]) if len(ends) == 2 else None
+
+
+def two_lines(title: str) -> str:
+    """A heading of a narrow column, cut at its first blank: Small / flows, ring / (4 jobs)."""
+    return title.replace(" ", "\n", 1)
 
 
 def and_list(items: Sequence[str]) -> str:

@@ -91,19 +91,30 @@ cli_reproduce.add_to(app, console)
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="the folder of a run")]) -> None:
+def report(
+    folder: Annotated[Path, typer.Argument(help="the folder of a run")],
+    picture: Annotated[
+        Path | None, typer.Option(help="also draw who gains, who pays: a .png file")
+    ] = None,
+) -> None:
     """Write summary and report of a finished run again.
 
-    Example: giveway report runs/first
+    Example: giveway report runs/first --picture first.png
     """
+    if picture is not None and (picture.suffix != ".png" or not picture.parent.is_dir()):
+        raise BadInput(f"--picture: {picture} must be a .png file in a folder that exists")
     from analysis import report as reports
     from analysis import sweep
 
     if sweep.is_sweep(folder):
+        if picture is not None:
+            raise BadInput(f"--picture: {folder} is a sweep; name one of its points")
         sweep.write(folder)
         cli_sweep.show(console, folder)
         return
     reports.write(folder)
+    if picture is not None:
+        reports.draw(folder, picture)
     show(folder)
 
 
@@ -128,10 +139,10 @@ def show(out: Path, expect: str | None = None) -> None:
     Exit code 1 if a claim does not hold, or the records are not those that were expected.
     """
     from analysis.summary import claims_hold
-    from analysis.tables import table
+    from analysis.tables import for_terminal
 
     summary = json.loads((out / "summary.json").read_text())
-    console.print(table(summary))
+    console.print(for_terminal(summary))
     console.print(str(summary["answer"]), markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {out / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"digest: {summary['digest']}", markup=False, highlight=False, soft_wrap=True)

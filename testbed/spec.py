@@ -386,6 +386,7 @@ def _planned_job(job: TrainingJob) -> dict[str, Any]:
     profile = job.scaled_profile
     return {
         "name": job.name,
+        "family": job.family or job.name,
         "workers": len(job.host_names),
         "hosts": list(job.host_names),
         "compute_ns": profile.compute_ns,  # what the layers add up to, not what was asked

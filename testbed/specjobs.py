@@ -83,6 +83,7 @@ class TrainingJob(Spec):
     )
     check: Flag = False  # test mode: real numbers are summed, and the sums checked
     count: Annotated[int, BeforeValidator(integer(1, MOST_JOBS))] | None = None
+    family: SafeName | None = None  # whom reports count it to; a count's jobs are one by themselves
     start_ns: Time = Field(alias="start", default=0)
     stagger_ns: Time = Field(alias="stagger", default=0)  # of a count: each starts later by this
     steps: Annotated[int, BeforeValidator(integer(1, MOST_STEPS))] | None = None
@@ -227,6 +228,8 @@ class TrainingJob(Spec):
             "check": self.check,
             "start": units.format_time(self.start_ns),
         }
+        if self.family is not None:
+            plain["family"] = self.family
         if self.steps is not None:
             plain["steps"] = self.steps
         if self.has_servers:
@@ -257,6 +260,7 @@ def placed(entries: tuple[TrainingJob, ...], info: ValidationInfo) -> tuple[Trai
             update: dict[str, Any] = {
                 "name": entry.name if entry.count is None else f"{entry.name}-{number + 1}",
                 "count": None,
+                "family": entry.family or (None if entry.count is None else entry.name),
                 "start_ns": entry.start_ns + number * entry.stagger_ns,
                 "stagger_ns": 0,
             }

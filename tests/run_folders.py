@@ -25,6 +25,7 @@ class Effect:
     medium: float = 1.0
     large: float = 1.0
     training: float = 1.0
+    jobs: dict[str, float] = field(default_factory=dict)  # besides `training`, by job
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Folder:
     flows: int = 300  # in each run, over the whole duration
     unfinished: dict[str, float] = field(default_factory=dict)  # share of flows, by policy
     jobs: tuple[str, ...] = ("resnet50",)
+    families: dict[str, str] = field(default_factory=dict)  # by job; a job alone is in none
     hosts: int = 4
     compute_ns: int = 480_000_000 // 4
     noise: float = 0.25
@@ -109,6 +111,7 @@ def plan(what: Folder) -> dict[str, Any]:
         "jobs": [
             {
                 "name": job,
+                "family": what.families.get(job, job),
                 "workers": what.hosts,
                 "hosts": hosts,
                 "compute_ns": what.compute_ns,
@@ -239,7 +242,9 @@ def training(what: Folder, label: str, seed: int) -> dict[str, dict[str, list[An
         begin, iteration = 0, 0
         while begin < what.duration_ns:
             jitter = 1 + 0.02 * what.noise * luck.standard_normal()
-            length = int(what.compute_ns * what.effects[label].training * jitter)
+            effect = what.effects[label]
+            factor = effect.training * effect.jobs.get(job, 1.0)
+            length = int(what.compute_ns * factor * jitter)
             for worker in range(what.hosts):
                 who = {"job": job, "worker": worker, "iteration": iteration}
                 wait = length - what.compute_ns

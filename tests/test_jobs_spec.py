@@ -133,6 +133,17 @@ def test_the_shared_rack_has_every_policy(tmp_path: Path) -> None:
     assert [job.aggregation for job in shared.training] == ["ring"] * 4 + ["parameter-server"] * 4
 
 
+def test_jobs_of_one_entry_are_a_family_and_stay_one(tmp_path: Path) -> None:
+    text = TEXT.replace("policies:", f"  - {RING}\npolicies:")
+    found = loaded(tmp_path, text=text)
+    families = [job["family"] for job in found.plan("virtual", "")["jobs"]]
+    assert families == ["ps"] * 21 + ["ring"]
+    again = loaded(tmp_path, text=found.to_yaml())
+    assert again == found
+    named = loaded(tmp_path, "training.0.family=lights", text=text)
+    assert [job["family"] for job in named.plan("virtual", "")["jobs"]][20:] == ["lights", "ring"]
+
+
 def test_staleness_and_asynchrony_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"training.0.stale: found beside synchronisation: async"):
         loaded(tmp_path, "training.0.synchronisation=async", "training.0.stale=2")

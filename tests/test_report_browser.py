@@ -28,6 +28,12 @@ SIX = {
 FOLDERS = {
     "two policies": Folder(claims=(run_folders.claim(), run_folders.claim(value=-0.6))),
     "six policies": Folder(effects=SIX, seeds=(0, 1)),
+    "six policies, two families": Folder(
+        effects=SIX,
+        seeds=(0,),
+        jobs=("ring-1", "ring-2", "ps-1", "ps-2"),
+        families={"ring-1": "ring", "ring-2": "ring", "ps-1": "ps", "ps-2": "ps"},
+    ),
     "doubtful, unfinished, two jobs": Folder(
         unfinished={"fifo": 0.15},
         jobs=("resnet50", "vgg16"),
@@ -108,7 +114,8 @@ def test_the_report_reads_well_at_every_width(browser: Any, tmp_path: Path, name
             "      t => scale * parseFloat(getComputedStyle(t).fontSize)))};"
             "})"
         )
-        expected = 2 + 3 + len(FOLDERS[name].jobs) + 2 * len(FOLDERS[name].effects)
+        tenants = int(len(FOLDERS[name].effects) > 4)
+        expected = tenants + 2 + 3 + len(FOLDERS[name].jobs) + 2 * len(FOLDERS[name].effects)
         assert len(pictures) == expected
         for picture in pictures:
             assert picture["width"] > 250
@@ -117,6 +124,35 @@ def test_the_report_reads_well_at_every_width(browser: Any, tmp_path: Path, name
             assert picture["text"] >= 9
             assert picture["left"] >= 0
             assert picture["right"] <= width
+
+
+def test_who_gains_and_who_pays_is_the_first_thing_to_see(browser: Any, tmp_path: Path) -> None:
+    what = FOLDERS["six policies, two families"]
+    path = report.write(run_folders.write(tmp_path / "out", what))
+    open_at(browser, path, 1400)
+    head, rows, verdicts, unfolded, above = browser.execute_script(
+        "const section = document.getElementById('tenants');"
+        "const table = section.querySelector('table');"
+        "const texts = (found) => [...found].map(cell => cell.textContent.trim());"
+        "return [texts(table.querySelectorAll('thead th')),"
+        "  texts(table.querySelectorAll('tbody th')),"
+        "  table.querySelectorAll('.verdict').length,"
+        "  document.querySelector('table.main').checkVisibility(),"
+        "  section.getBoundingClientRect().top];"
+    )
+    assert head == [
+        "",
+        "Small flows",
+        "Medium flows",
+        "Large flows",
+        "ring (2\N{NO-BREAK SPACE}jobs)",
+        "ps (2\N{NO-BREAK SPACE}jobs)",
+    ]
+    assert rows[0] == "FIFO"
+    assert len(rows) == 6
+    assert verdicts == 5 * 5  # every policy but the first, for every tenant
+    assert not unfolded
+    assert 0 < above < 900  # on the first screen
 
 
 def test_the_report_asks_for_nothing_outside_itself(browser: Any, tmp_path: Path) -> None:
