@@ -26,6 +26,10 @@ def panel_of(view: View, grid: Grid, slug: str) -> Panel:
         )  # fmt: skip
     if view.kind == "timelines":
         return views.timelines_at(grid, view.title, slug, view.points, policies[0])
+    if view.kind == "waits":
+        return views.waits_at(grid, view.title, slug, view.points, policies)
+    if view.kind == "hosts":
+        return views.hosts_at(grid, view.title, slug, view.points, policies)
     if view.points:
         places = {", ".join(place.values()): place for place in view.points}
         axis_title = ", ".join(view.points[0])
@@ -39,7 +43,9 @@ def panel_of(view: View, grid: Grid, slug: str) -> Panel:
         }
     else:
         series = {grid.title_of(policy): (policy, {}) for policy in policies}
-    return views.lines_over(grid, view.title, slug, view.metric, places, series, axis_title)
+    return views.lines_over(
+        grid, view.title, slug, view.metric, places, series, axis_title, view.value
+    )
 
 
 def _check(view: View, grid: Grid) -> None:
