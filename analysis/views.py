@@ -99,7 +99,7 @@ def lines_over(
         (
             label,
             *(
-                _valued(curve.values[label], unit)
+                valued(curve.values[label], unit)
                 if column == "value"
                 else with_interval(curve.values[label])
                 for curve in curves
@@ -171,10 +171,8 @@ def hosts_at(
         held = [host for job in results.plan.jobs for host in job.servers]
         tables = [stragglers.host_values(results.of(label)[0], results.plan) for label in policies]
         for host in stragglers.hosts(results.plan):
-            uses = [
-                " / ".join(words.percent(table.loc[host, use], signed=False) for use in NETWORK_USES)
-                for table in tables
-            ]
+            shares = [[float(table.at[host, use]) for use in NETWORK_USES] for table in tables]
+            uses = [" / ".join(words.percent(one, signed=False) for one in own) for own in shares]
             rows.append((host, str(held.count(host)), *uses))
     titles = [f"{grid.title_of(label)}: sent / received" for label in policies]
     note = _legend({label: looks[label] for label in policies})
@@ -222,7 +220,7 @@ def _left(cell: Cell) -> Cell:
     return Cell(1 + (cell.value or 0.0), None if ends is None else (1 + ends[0], 1 + ends[1]))
 
 
-def _valued(cell: Cell, unit: str) -> str:
+def valued(cell: Cell, unit: str) -> str:
     if cell.value is None:
         return words.NONE
     return words.duration(cell.value) if unit == "ns" else f"{cell.value:.3f}"

@@ -1,12 +1,16 @@
 """The panels of an entry: its views of a sweep, or what was computed."""
 
+from functools import partial
+
 from analysis import slack as slack_view
 from analysis import views
-from analysis.sweep import Grid
+from analysis.sweep import Grid, unit_of
+from analysis.sweep_plots import Cell
 from analysis.views import Panel
 from testbed import units
 from testbed.errors import BadInput
-from testbed.reproduce.entry import Beside, Entry, View
+from testbed.reproduce.entry import Entry, View
+from testbed.reproduce.kept import Kept
 from testbed.reproduce.slack import slack
 from workloads import profiles
 
@@ -73,25 +77,37 @@ def computed(entry: Entry) -> list[Panel]:
     return slack_view.panels(profile.name, rows)
 
 
-def side_by_side(entry: Entry, beside: Beside, grid: Grid, other: Grid) -> Panel:
-    """Each mapped metric on both engines, at the points that both have."""
-    maps = [view for view in entry.views if view.kind == "map"]
+def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
+    """What the entry shows on both engines, at the points and settings that both have."""
     rows = []
-    for labels in other.points:
-        place = dict(zip((axis.name for axis in other.axes), labels, strict=True))
-        for view in maps:
-            cells = [
-                views.with_interval(
-                    views.cell_at(found, view.metric, view.of[0], place, view.value)
-                )
-                for found in (grid, other)
-            ]
-            rows.append((", ".join(f"{k} {v}" for k, v in place.items()), view.title, *cells))
-    seeds = ", ".join(str(seed) for seed in other.seeds)
+    for place in other.places:
+        at = ", ".join(f"{axis} {label}" for axis, label in place.items())
+        for title, metric, policy, column in other.questions:
+            ours, theirs = (
+                views.cell_in(table, metric, policy, place, column)
+                for table in (grid.table, other.table)
+            )
+            if theirs.value is None:
+                continue
+            text = (
+                views.with_interval
+                if column != "value"
+                else partial(views.valued, unit=unit_of(metric))
+            )
+            rows.append((at, title, text(ours), text(theirs), _apart(ours, theirs, column)))
     return Panel(
         f"{grid.engine} beside {other.engine}",
         (),
-        ("point", "what", grid.engine, other.engine),
+        ("point", "what", grid.engine, other.engine, "apart"),
         tuple(rows),
-        f"{other.engine}: seed {seeds}; {grid.engine}: seeds {', '.join(map(str, grid.seeds))}.",
+        f"Both with {', '.join(f'`{one}`' for one in other.set)}. {other.engine}: "
+        f"`{other.command}`.",
     )
+
+
+def _apart(ours: Cell, theirs: Cell, column: str) -> str:
+    if ours.value is None or theirs.value is None:
+        return ""
+    if column != "value":
+        return f"{100 * (ours.value - theirs.value):+.1f} points"
+    return f"{100 * (ours.value / theirs.value - 1):+.1f} %" if theirs.value else ""
