@@ -94,12 +94,21 @@ def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
                 if column != "value"
                 else partial(views.valued, unit=unit_of(metric))
             )
-            rows.append((at, title, text(ours), text(theirs), _apart(ours, theirs, column)))
+            published = [
+                f"{100 * target.value:+.0f} %"
+                for target in entry.targets
+                if (target.metric, target.of, target.kind, target.at)
+                == (metric, policy, column, place)
+                and column != "value"
+            ]
+            rows.append(
+                (at, title, text(ours), text(theirs), _apart(ours, theirs, column), *published[:1])
+            )
     return Panel(
         f"{grid.engine} beside {other.engine}",
         (),
-        ("point", "what", grid.engine, other.engine, "apart"),
-        tuple(rows),
+        ("point", "what", grid.engine, other.engine, "apart", "published"),
+        tuple((*row, "")[:6] for row in rows),
         f"Both with {', '.join(f'`{one}`' for one in other.set)}. {other.engine}: "
         f"`{other.command}`.",
     )
