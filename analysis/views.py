@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 
@@ -171,7 +172,9 @@ def hosts_at(
         held = [host for job in results.plan.jobs for host in job.servers]
         tables = [stragglers.host_values(results.of(label)[0], results.plan) for label in policies]
         for host in stragglers.hosts(results.plan):
-            shares = [table.loc[host, list(NETWORK_USES)].astype(float).tolist() for table in tables]
+            shares = [
+                [cast(float, table.at[host, use]) for use in NETWORK_USES] for table in tables
+            ]
             uses = [" / ".join(words.percent(one, signed=False) for one in own) for own in shares]
             rows.append((host, str(held.count(host)), *uses))
     titles = [f"{grid.title_of(label)}: sent / received" for label in policies]
