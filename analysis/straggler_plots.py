@@ -66,7 +66,10 @@ def completion(summary: Mapping[str, Any], plan: Plan, looks: Mapping[str, Look]
 
 @styled
 def wait_cdfs(
-    results: Results, summary: Mapping[str, Any], looks: Mapping[str, Look]
+    results: Results,
+    summary: Mapping[str, Any],
+    looks: Mapping[str, Look],
+    policies: Sequence[str] | None = None,
 ) -> list[Picture]:
     """Two panels, one barrier a step of the curve: mean and variance of the waits within it."""
     opened = {
@@ -77,6 +80,7 @@ def wait_cdfs(
             ]
         )
         for policy in results.plan.policies
+        if policies is None or policy.label in policies
     }
     if not any(len(table) for table in opened.values()):
         return []

@@ -181,9 +181,11 @@ def metrics_of(entry: Mapping[str, Any]) -> list[str]:
         for section in ("flows", "training")
         for name, found in entry[section].items()
     ]
+    jobs = entry.get("jobs", {})
+    nested += [("jobs", jobs), ("jobs.hosts", jobs.get("hosts", {})), ("links", entry["links"])]
     return [
-        f"{parent}.{leaf.removesuffix('_ns')}"
-        for parent, found in [*nested, ("links", entry["links"])]
+        f"{parent}.{leaf.removesuffix('_ns').removesuffix('_ms2')}"
+        for parent, found in nested
         for leaf, value in found.items()
         if not isinstance(value, dict)
     ]
@@ -201,6 +203,10 @@ def band_use(entry: Mapping[str, Any]) -> dict[str, float]:
 
 def unit_of(metric: str) -> str:
     leaf = metric.rpartition(".")[2]
-    if leaf.startswith(("fct_", "iteration_")):
+    if leaf.startswith(("fct_", "iteration_", "jct_")) or leaf == "barrier_wait_mean":
         return "ns"
-    return "share" if "utilisation" in leaf or leaf.endswith("share") else ""
+    if leaf == "barrier_wait_variance":
+        return "ms²"
+    if "utilisation" in leaf or leaf.endswith("share") or metric.startswith("jobs.hosts."):
+        return "share"
+    return ""

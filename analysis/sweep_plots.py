@@ -137,10 +137,13 @@ def lines(
     slug: str,
     what: str,
     *,
-    timed: bool,
+    unit: str,
     caption: str = "",
 ) -> Picture:
-    """Curves over the labels of one axis, with their 95 % intervals as bands."""
+    """Curves over the labels of one axis, with their 95 % intervals as bands.
+
+    `unit` is that of the values: ns, ms², or of shares.
+    """
     axis_title, labels = axis
     largest = max(
         (
@@ -151,7 +154,9 @@ def lines(
         ),
         default=1.0,
     )
-    length, unit = words.time_unit(largest) if timed else (0.01, "%")
+    length, unit = (
+        words.time_unit(largest) if unit == "ns" else (1.0, unit) if unit == "ms²" else (0.01, "%")
+    )
     figure, axes = new_figure(2.5)
     said = []
     for curve in curves:

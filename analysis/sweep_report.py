@@ -14,6 +14,12 @@ from analysis.sweep_plots import Line, Row, cell_of
 
 MOST_PANELS = 12  # of one metric: more would be a page that nobody reads
 MOST_ROWS = 400  # of the table of all points
+MOST_JOBS = 4  # that have pictures of their own; more are shown by what they have in common
+OF_ALL_JOBS = {
+    "jobs.jct_mean": "Job completion time",
+    "jobs.barrier_wait_mean": "Mean wait at a barrier",
+    "jobs.barrier_wait_variance": "Variance of the waits at a barrier",
+}
 
 Rest = Mapping[str, str]  # the labels on the axes that a panel does not show
 
@@ -22,10 +28,14 @@ def headline_metrics(grid: Grid) -> dict[str, str]:
     """The metrics that the page is about, with their titles."""
     first = next(iter(grid.first["policies"].values()))
     jobs = list(first["training"])
-    chosen = {
-        f"training.{job}.iteration_mean": "Iteration time" + (f" of {job}" if len(jobs) > 1 else "")
-        for job in jobs
-    }
+    if len(jobs) > MOST_JOBS and first["jobs"].get("finished"):
+        chosen = dict(OF_ALL_JOBS)
+    else:
+        chosen = {
+            f"training.{job}.iteration_mean": "Iteration time"
+            + (f" of {job}" if len(jobs) > 1 else "")
+            for job in jobs
+        }
     for name in ("small", "large"):
         if first["flows"][name]["count"]:
             chosen[f"flows.{name}.fct_mean"] = f"FCT of {name} flows"
@@ -175,7 +185,7 @@ def curves(
                     _said(dict(key)) or title,
                     _slug("lines", metric, str(number)),
                     "mean",
-                    timed=unit_of(metric) == "ns",
+                    unit=unit_of(metric),
                 )
             )
         yield title, pictures

@@ -1,15 +1,22 @@
 """Panels: one question put to a sweep, answered by a picture and by a table of the same numbers."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from analysis import folder, look, sweep_plots, timeline, words
+import pandas as pd
+
+from analysis import folder, look, straggler_plots, stragglers, sweep_plots, timeline, words
 from analysis.look import Picture
+from analysis.summary import Summary
 from analysis.sweep import Axis, Grid, unit_of
 from analysis.sweep_plots import Cell, Line
 
 Place = Mapping[str, str]  # a label for some of the axes
+WAIT_MEAN, WAIT_VARIANCE = "jobs.barrier_wait_mean", "jobs.barrier_wait_variance"
+NETWORK_USES = ("sent", "received")
 
 
 @dataclass(frozen=True)
@@ -62,24 +69,44 @@ def lines_over(
     places: Mapping[str, Place],
     series: Mapping[str, tuple[str, Place]],
     axis_title: str,
+    column: str = "value",
 ) -> Panel:
-    """Curves over labelled places; each series is a title -> (policy, its own place)."""
+    """Curves over labelled places; each series is a title -> (policy, its own place).
+
+    A change is drawn as what is left of the value under the first policy.
+    """
     looks = look.looks_of({name: name for name in series})
-    timed = unit_of(metric) == "ns"
     curves = [
         Line(
             looks[name],
             {
-                label: cell_at(grid, metric, policy, {**place, **own}, "value")
+                label: cell_at(grid, metric, policy, {**place, **own}, column)
                 for label, place in places.items()
             },
         )
         for name, (policy, own) in series.items()
     ]
-    what = "mean" if timed else metric.rpartition(".")[2]
-    picture = sweep_plots.lines(curves, (axis_title, list(places)), title, slug, what, timed=timed)
+    unit = unit_of(metric) if column == "value" else "share"
+    if column == "value":
+        drawn, what = curves, "mean" if unit == "ns" else metric.rpartition(".")[2]
+    else:
+        drawn = [
+            Line(curve.look, {label: _left(cell) for label, cell in curve.values.items()})
+            for curve in curves
+        ]
+        what = f"over {grid.title_of(grid.policies[0])}"
+    picture = sweep_plots.lines(drawn, (axis_title, list(places)), title, slug, what, unit=unit)
     rows = tuple(
-        (label, *(_valued(curve.values[label], timed) for curve in curves)) for label in places
+        (
+            label,
+            *(
+                valued(curve.values[label], unit)
+                if column == "value"
+                else with_interval(curve.values[label])
+                for curve in curves
+            ),
+        )
+        for label in places
     )
     return Panel(title, (picture,), (axis_title, *series), rows, _legend(looks))
 
@@ -102,6 +129,69 @@ def timelines_at(grid: Grid, title: str, slug: str, places: Sequence[Place], pol
     return Panel(title, tuple(pictures), note=note)
 
 
+def waits_at(
+    grid: Grid, title: str, slug: str, places: Sequence[Place], policies: Sequence[str]
+) -> Panel:
+    """Distributions of the mean and the variance of waits within barriers."""
+    looks = look.looks_of({label: grid.title_of(label) for label in grid.policies})
+    pictures = []
+    rows = []
+    for number, place in enumerate(places):
+        results, summary = folder.load(path_at(grid, place)), summary_at(grid, place)
+        drawn = straggler_plots.wait_cdfs(results, summary, looks, policies)
+        pictures += [_renamed(picture, f"{slug}-{number}") for picture in drawn]
+        for label in policies:
+            jobs = summary["policies"][label]["jobs"]
+            rows.append(
+                (
+                    ", ".join(place.values()),
+                    grid.title_of(label),
+                    words.duration(jobs["barrier_wait_mean_ns"]),
+                    words.percent((cell_at(grid, WAIT_MEAN, label, place, "change")).value),
+                    f"{jobs['barrier_wait_variance_ms2']:.3g}",
+                    words.percent((cell_at(grid, WAIT_VARIANCE, label, place, "change")).value),
+                )
+            )
+    header = ("point", "policy", "mean wait", "change", "variance (ms²)", "change")
+    note = _legend({label: looks[label] for label in policies})
+    return Panel(title, tuple(pictures), header, tuple(rows), note)
+
+
+def hosts_at(
+    grid: Grid, title: str, slug: str, places: Sequence[Place], policies: Sequence[str]
+) -> Panel:
+    """What hosts do while jobs run: bars of the mean over hosts, and a row for each host."""
+    looks = look.looks_of({label: grid.title_of(label) for label in grid.policies})
+    pictures = []
+    rows = []
+    for number, place in enumerate(places):
+        results, summary = folder.load(path_at(grid, place)), summary_at(grid, place)
+        chosen = {**summary, "policies": {label: summary["policies"][label] for label in policies}}
+        drawn = straggler_plots.host_bars(chosen, looks)
+        pictures += [_renamed(picture, f"{slug}-{number}") for picture in drawn]
+        held = [host for job in results.plan.jobs for host in job.servers]
+        tables = [stragglers.host_values(results.of(label)[0], results.plan) for label in policies]
+        for host in stragglers.hosts(results.plan):
+            shares = [
+                [cast(float, table.at[host, use]) for use in NETWORK_USES] for table in tables
+            ]
+            uses = [" / ".join(words.percent(one, signed=False) for one in own) for own in shares]
+            rows.append((host, str(held.count(host)), *uses))
+    titles = [f"{grid.title_of(label)}: sent / received" for label in policies]
+    note = _legend({label: looks[label] for label in policies})
+    return Panel(title, tuple(pictures), ("host", "servers", *titles), tuple(rows), note)
+
+
+def summary_at(grid: Grid, place: Place) -> Summary:
+    return grid.summaries[tuple(place[axis.name] for axis in grid.axes)]
+
+
+def _renamed(picture: Picture, slug: str) -> Picture:
+    """With identifiers of its own: the same picture may stand in a page several times."""
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{slug}-", picture.svg)
+    return Picture(svg, picture.caption)
+
+
 def axis_of(grid: Grid, name: str) -> Axis:
     return next(axis for axis in grid.axes if axis.name == name)
 
@@ -111,7 +201,10 @@ def path_at(grid: Grid, place: Place) -> Path:
 
 
 def cell_at(grid: Grid, metric: str, policy: str, place: Place, column: str) -> Cell:
-    table = grid.table
+    return cell_in(grid.table, metric, policy, place, column)
+
+
+def cell_in(table: pd.DataFrame, metric: str, policy: str, place: Place, column: str) -> Cell:
     chosen = table[(table["metric"] == metric) & (table["policy"] == policy)]
     for axis, label in place.items():
         chosen = chosen[chosen[axis] == label]
@@ -124,10 +217,16 @@ def with_interval(cell: Cell) -> str:
     return words.percent(cell.value) + (f" ({interval})" if interval else "")
 
 
-def _valued(cell: Cell, timed: bool) -> str:
+def _left(cell: Cell) -> Cell:
+    """Of a change, what is left: all of it where nothing was compared."""
+    ends = words.known(cell.interval)
+    return Cell(1 + (cell.value or 0.0), None if ends is None else (1 + ends[0], 1 + ends[1]))
+
+
+def valued(cell: Cell, unit: str) -> str:
     if cell.value is None:
         return words.NONE
-    return words.duration(cell.value) if timed else f"{cell.value:.3f}"
+    return words.duration(cell.value) if unit == "ns" else f"{cell.value:.3f}"
 
 
 def _legend(looks: Mapping[str, look.Look]) -> str:

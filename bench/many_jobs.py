@@ -1,4 +1,7 @@
-"""Many parameter-server jobs in the virtual engine: 21 hosts, 21 jobs of 21 tasks, 10 barriers."""
+"""Many parameter-server jobs: 21 hosts, 21 jobs of 21 tasks, 10 barriers.
+
+In the virtual engine, with its memory, and in the fluid one.
+"""
 
 import json
 import os
@@ -14,6 +17,7 @@ import pandas as pd
 from bench.base import Effort, Ratio, loaded_from, run_id
 from testbed.engine import Run
 from testbed.errors import CannotRun
+from testbed.fluid import engine as fluid
 from testbed.folder import RunFolder
 from testbed.processes import RUN_VARIABLE
 from testbed.virtual import engine
@@ -34,6 +38,7 @@ MOST_WALL_S = 15 * 60
 MOST_BYTE = 6 * 2**30
 MOST_TASK_BYTE = 2**20
 GROWTH_GOAL = 1.5
+MOST_FLUID_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,49 @@ class Cost:
 
 
 def measure(effort: Effort) -> list[Ratio]:
+    return [*simulated(effort), *live(effort)]
+
+
+def simulated(effort: Effort) -> list[Ratio]:
+    """Processor time: wall clock on an idle core, whatever else the machine does."""
+    if effort.tiny:
+        return [Ratio("simulated, CPU seconds", (fluid_cpu_s(4, 2, 1),), 1e9, "at most", "tiny")]
+    costs = {
+        jobs: [fluid_cpu_s(HOSTS, jobs, BARRIERS) for _ in range(effort.repeats)]
+        for jobs in (7, JOBS)
+    }
+    said = ", ".join(f"{jobs} jobs {min(found):.2f} CPU-s" for jobs, found in costs.items())
+    grown = JOBS / 7  # in bytes
+    return [
+        Ratio(
+            "simulated: CPU of 21 jobs with 21 tasks, 10 barriers, over 5 s",
+            tuple(cost / MOST_FLUID_S for cost in costs[JOBS]),
+            1,
+            "at most",
+            said,
+        ),
+        Ratio(
+            "simulated, CPU of a byte: 21 jobs over 7 jobs",
+            tuple(most / (grown * few) for most, few in zip(costs[JOBS], costs[7], strict=True)),
+            GROWTH_GOAL,
+            "at most",
+            said,
+        ),
+    ]
+
+
+def fluid_cpu_s(hosts: int, jobs: int, steps: int) -> float:
+    """One run, sealed; compiling is not counted."""
+    with TemporaryDirectory(prefix="giveway-bench-") as name:
+        experiment = loaded_from(Path(name), text(hosts, jobs, steps), None)
+        run = Run(experiment, experiment.policies[0], 0, run_id())
+        setting = fluid.settle(experiment, lambda line: None, run.run_id)
+        before_s = time.process_time()
+        fluid.execute(run, RunFolder(Path(name) / "run"), setting, lambda time_ns: None)
+        return time.process_time() - before_s
+
+
+def live(effort: Effort) -> list[Ratio]:
     with TemporaryDirectory(prefix="giveway-bench-") as name:
         try:
             engine.demand(loaded_from(Path(name), text(HOSTS, JOBS, BARRIERS), None))

@@ -8,7 +8,7 @@ a packet that crosses a veth pair loses its priority, and a bridge does not rest
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from policies.steering import Plan, Steering
+from policies.steering import Steering
 
 # The three bands and the ToS byte of each. These bytes land in the same order in the kernel's
 # own priomap, so prio and pfifo_fast at a host agree with the filters here.
@@ -97,7 +97,7 @@ class LinkPolicy:
     commands: Callable[[Port], list[str]]
     queues: Callable[[Port], list[Queue]]
     sharing: Sharing = Sharing()
-    steering: Callable[[Plan], Steering] | None = None
+    steering: Callable[[int], Steering] | None = None  # of a job with this compute time, in ns
     needs: frozenset[str] = field(default_factory=lambda: frozenset({"htb", "pfifo", "u32"}))
     period_ns: int = 0
     act: Callable[[Port, Moment], list[str]] | None = None

@@ -2,18 +2,17 @@
 
 The queues are those of strict priority. A worker sends low and keeps asking: if everything that I
 still have to send left now, among the flows, would each layer's gradient be there when the next
-forward pass wants it, or late by no more than I tolerate? Where an empty network would make it
-later than that, that much is tolerated. While the answer is yes there is slack, and waiting costs
-nothing. When it is no, the worker sends in the flows' own band until there is slack again. Wanted
-times count from the start of the iteration and not from stalls since, so one that is behind has
-less slack. docs/slack-aware.md compares this rule with others.
+forward pass wants it, or late by no more than I tolerate? While the answer is yes there is slack,
+and waiting costs nothing. When it is no, the worker sends in the flows' own band until there is
+slack again. Wanted times count from the start of the iteration and not from stalls since, so one
+that is behind has less slack. docs/slack-aware.md compares this rule with others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from policies import strict_priority
 from policies.base import BAND_TOS, LinkPolicy, band_queues
-from policies.steering import Decision, Gradient, Plan, Sight
+from policies.steering import Decision, Gradient, Sight
 
 PATIENT, PRESSED = "low", "high"
 # Of an iteration: what training is asked to pay. Below 1 % is what the thesis calls green.
@@ -29,16 +28,14 @@ SURE = 0.5
 
 
 class SlackAware:
-    def __init__(self, plan: Plan, tolerance: float = TOLERANCE, release: float = RELEASE) -> None:
-        self._plan = plan
-        self._tolerance_ns = tolerance * plan.iteration_ns
-        self._release_ns = release * plan.iteration_ns
-        self._shortest_ns = SHORTEST_LOOK * plan.iteration_ns
+    def __init__(self, iteration_ns: int) -> None:
+        self._tolerance_ns = TOLERANCE * iteration_ns
+        self._release_ns = RELEASE * iteration_ns
+        self._shortest_ns = SHORTEST_LOOK * iteration_ns
         self.band = PATIENT
         self._pressed_all_along = False
         self._best: float | None = None  # rate, in bytes of gradient per ns
         self._pressed: float | None = None  # mean rate of what was sent among flows
-        self._excused: dict[int, float] = {}
 
     @property
     def rate(self) -> float:
@@ -50,16 +47,13 @@ class SlackAware:
         self._best = max(self._best or rate, rate)
         if self._pressed_all_along:
             self._pressed = rate + (1 - FRESH) * ((self._pressed or rate) - rate)
-        if rate >= self._best:
-            self._excused = lateness(self._plan, rate)
         self._pressed_all_along = self.band == PRESSED
 
     def decide(self, sight: Sight) -> Decision:
         if not sight.underway and not sight.others:
             self._move(PATIENT)
             return Decision(self.band)
-        excused = {} if sight.forward else self._excused
-        spare_ns = slack_ns(sight, self.rate, self._tolerance_ns, excused)
+        spare_ns = self._tolerance_ns + slack_ns(sight, self.rate)
         enough_ns = self._release_ns if self.band == PRESSED else 0
         self._move(PATIENT if spare_ns > enough_ns else PRESSED)
         if self.band == PRESSED:
@@ -73,24 +67,12 @@ class SlackAware:
         self.band = band
 
 
-def slack_ns(sight: Sight, rate: float, tolerance_ns: float, excused: Mapping[int, float]) -> float:
-    """By how much every gradient is there before it is too late, if all travel at this rate."""
+def slack_ns(sight: Sight, rate: float) -> float:
+    """By how much every gradient is there before it is due, if all of them travel at this rate."""
     clock_ns = sight.now_ns + sight.underway_byte / rate
     arrivals = [(gradient, clock_ns) for gradient in sight.underway]
     arrivals += sent_in_turn(sight.others, clock_ns, rate)
-    return min(
-        gradient.due_ns + max(tolerance_ns, excused.get(gradient.layer, 0.0)) - there_ns
-        for gradient, there_ns in arrivals
-    )
-
-
-def lateness(plan: Plan, rate: float) -> dict[int, float]:
-    """By how much each layer is late in an iteration that is sent at this rate throughout."""
-    late_ns = {
-        gradient.layer: there_ns - gradient.due_ns
-        for gradient, there_ns in sent_in_turn(plan.gradients, 0.0, rate)
-    }
-    return {layer: late for layer, late in late_ns.items() if late > 0.0}
+    return min(gradient.due_ns - there_ns for gradient, there_ns in arrivals)
 
 
 def sent_in_turn(

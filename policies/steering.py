@@ -21,14 +21,6 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """An iteration that nothing holds up, from its start at 0: what a worker knows beforehand."""
-
-    iteration_ns: int  # compute alone: the worker's own baseline
-    gradients: Sequence[Gradient]  # in the order in which they go first if several are ready
-
-
-@dataclass(frozen=True)
 class Sight:
     """What a worker sees of itself at one moment."""
 
@@ -36,7 +28,6 @@ class Sight:
     underway: Sequence[Gradient]  # one transfer at a time
     underway_byte: int  # what is left of it
     others: Sequence[Gradient]  # ready or to come, in their order
-    forward: bool = False  # the pass that wants them has begun
 
 
 @dataclass(frozen=True)

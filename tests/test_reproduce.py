@@ -14,7 +14,7 @@ from testbed import engines, sweepspec
 from testbed.errors import BadInput
 from testbed.progress import OneBar
 from testbed.reproduce import entry as entries
-from testbed.reproduce import page
+from testbed.reproduce import kept, page
 from testbed.reproduce import run as runs
 from testbed.reproduce.entry import Entry, Target
 from testbed.reproduce.slack import slack
@@ -203,6 +203,46 @@ def test_an_entry_is_judged_and_its_sweep_is_shared(folder: Path) -> None:
     for picture in (folder / "docs" / "reproductions").iterdir():
         assert f"({picture.parent.name}/{picture.name})" in text
         assert "var(" not in picture.read_text()
+
+
+def test_what_another_engine_gave_is_kept_and_shown_beside(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(engines.MODULES, "other", "tests.fake_engine")
+    place = folder / "entries" / "paper"
+    entry = yaml.safe_load((place / "good.yaml").read_text())
+    entry["published"][0] |= {"labels": [3], "values": ["-40 %"], "tolerance": "20 points"}
+    entry["beside"] = {
+        "engine": "other", "instead": True, "kept": "other.json", "takes": "a moment",
+        "set": ["seeds=[0]"], "points": [{"size": "3", "order": "fifo"}],
+    }  # fmt: skip
+    (place / "two.yaml").write_text(yaml.safe_dump(entry))
+    out = folder / "out"
+    console = Console(file=(folder / "said").open("w"))
+    alone = runs.reproduce("paper/two", out, "other", lambda n: OneBar(console, n))
+    assert [verdict.status for verdict in alone.verdicts] == ["reproduced"]
+    assert len(list((out / "sweeps").glob("*/points/*"))) == 1
+    (out / "paper" / "two" / "beside.json").rename(place / "other.json")
+
+    both, _ = again("paper/two", out)
+    panel = both.panels[-1]
+    changed = [row for row in panel.rows if row[1].startswith("Change")]
+    assert [row[4:] for row in changed] == [("+0.0 points", "-40 %")]
+    assert "seeds=[0]" in panel.note
+    (place / "other.json").write_text("{}")
+    with pytest.raises(BadInput, match=r"other\.json: cannot be read"):
+        again("paper/two", out)
+
+
+@pytest.mark.parametrize("name", entries.names())
+def test_what_is_kept_is_of_the_points_that_its_entry_names(name: str) -> None:
+    beside = entries.load(name).beside
+    if beside is None or not beside.kept:
+        return
+    found = kept.read(entries.path_of(name).parent / beside.kept)
+    assert (found.engine, found.set) == (beside.engine, beside.set)
+    assert found.places
+    assert all(place in beside.points for place in found.places)
 
 
 def test_results_of_other_code_are_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from policies.steering import Gradient, Plan, Sight, Steering
+from policies.steering import Gradient, Sight, Steering
 from workloads.profiles import Layer
 from workloads.training import Compute, Coordinator, Outlook, Trainee
 
@@ -44,7 +44,7 @@ class Member(ABC):
         barrier: bool,
         priority: int,
         journal: Journal,
-        steering: Callable[[Plan], Steering] | None = None,
+        steering: Callable[[int], Steering] | None = None,
         start_ns: int = 0,
         steps: int | None = None,  # then it rests
     ) -> None:
@@ -62,7 +62,7 @@ class Member(ABC):
             Coordinator(self._bytes, workers, fusion_byte, order) if rank == 0 else None
         )
         self._by_layer = order == "layer"
-        self._steering = steering(self._plan()) if steering is not None else None
+        self._steering = steering(self._trainee.iteration_ns) if steering else None
         self._band: str | None = None  # that the rule wants, once it has been asked
         self._look_ns: int | None = None
         self._journal = journal
@@ -222,10 +222,7 @@ class Member(ABC):
         gradients = self._in_order(self._trainee.outlook(now_ns))
         underway = [gradient for gradient in gradients if gradient.layer in sent]
         others = [gradient for gradient in gradients if gradient.layer not in sent]
-        return Sight(now_ns, underway, left_byte, others, self._trainee.wants)
-
-    def _plan(self) -> Plan:
-        return Plan(self._trainee.iteration_ns, self._in_order(self._trainee.plan()))
+        return Sight(now_ns, underway, left_byte, others)
 
     def _in_order(self, outlook: list[Outlook]) -> list[Gradient]:
         made = [Gradient(o.layer, self._bytes[o.layer], o.ready_ns, o.due_ns) for o in outlook]

@@ -7,16 +7,11 @@ let bytes travel over TCP (`ps_live.py`); an engine without packets can calculat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
+from workloads.member import Journal
 from workloads.parameter_server import Pupil, Push, Server, Stretch
 from workloads.profiles import Layer
 from workloads.training import Compute
-
-
-class Journal(Protocol):
-    def write(self, table: str, *values: str | float | None) -> None:
-        """A row of a table."""
 
 
 class ServerMember(ABC):

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import policies
 from policies.base import tos_of
-from policies.steering import Gradient, Plan, Sight
+from policies.steering import Gradient, Sight
 from testbed.marking import mark
 from workloads.stacks import Recorder, Settings
 
@@ -31,7 +31,7 @@ class Agent:
         # From the start of an iteration to each gradient, last layer first.
         self._made_ns = list(accumulate(backward_ns, initial=forward_ns))[1:]
         self.iteration_ns = self._made_ns[-1]
-        self._rule = made.steering(Plan(self.iteration_ns, self._gradients(0)))
+        self._rule = made.steering(self.iteration_ns)
         self.period_ns = max(1, self.iteration_ns // LOOKS)
 
     def look(self, now_ns: int) -> None:

@@ -122,12 +122,6 @@ class Trainee:
             ready_ns |= self._made_ns(self.running.layer, self.running.end_ns)
         return [self._expected(layer, ready_ns[layer], wanted_ns) for layer in sorted(ready_ns)]
 
-    def plan(self) -> list[Outlook]:
-        """The gradients of an iteration that starts at 0, if nothing holds it up."""
-        last = len(self._layers) - 1
-        ready_ns = self._made_ns(last, self._forward_ns[-1] + self._layers[last].backward_ns)
-        return [self._expected(at, ready_ns[at], self.iteration_ns) for at in range(last + 1)]
-
     def _made_ns(self, layer: int, end_ns: int) -> dict[int, int]:
         """When each gradient is made, from this layer, at this time, on."""
         made = {layer: end_ns}

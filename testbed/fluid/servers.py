@@ -79,8 +79,9 @@ class JoinedJob:
 
     def remaining_byte(self, shard: int) -> int:
         """What workers have not got yet of what a server is sending them."""
-        ranks = range(len(self.workers))
-        return round(sum(self._simulation.unsent_byte(self.down(rank, shard)) for rank in ranks))
+        servers, workers = len(self.plan.servers), len(self.workers)
+        last = self._first_down + workers * servers
+        return round(self._simulation.unsent_byte(slice(self.down(0, shard), last, servers)))
 
 
 class Server(ServerMember):
@@ -148,6 +149,7 @@ class JobOrder:
         self._simulation = simulation
         self._period_ns = policy.period_ns
         self._watches = policy.watches
+        self._levels: dict[tuple[str, int], int] = {}  # of each job's servers, as last told
         names = run.experiment.host_names
         shared = {
             names.index(host): servers
@@ -173,6 +175,9 @@ class JobOrder:
             moment = Moment(now_ns, self._period_ns, remaining)
             for job, shard in parts:
                 level = self._priority_of(servers, job.plan.job.name, moment)
+                if self._levels.get((job.plan.job.name, shard)) == level:
+                    continue
+                self._levels[job.plan.job.name, shard] = level
                 for rank in range(len(job.workers)):
                     self._simulation.change_first_level(job.down(rank, shard), level)
         if self._period_ns:

@@ -152,11 +152,11 @@ class Simulation:
         """From now on this stream is served at another level at its first link."""
         streams.change_first_level(self.state, stream, level)
 
-    def unsent_byte(self, stream: int) -> float:
-        """What has not left its bottleneck yet of the messages handed to a stream."""
-        one = self.state.c[stream]
-        sent = one["rate"] * (self.state.x.clock[0] - one["touched"])
-        return float(one["left"] - sent + one["queued"])
+    def unsent_byte(self, streams: slice) -> float:
+        """What has not left its bottleneck yet of the messages handed to these streams."""
+        some = self.state.c[streams]
+        sent = some["rate"] * (self.state.x.clock[0] - some["touched"])
+        return float((some["left"] - sent + some["queued"]).sum())
 
     def message_delay_ns(self, stream: int) -> float:
         """How long a small message takes on this stream's way now."""

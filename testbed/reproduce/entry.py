@@ -20,6 +20,7 @@ from testbed.units import shown
 
 FOLDER = Path(__file__).parent.parent.parent / "experiments" / "reproduce"
 KINDS = ("value", "change", "reduction_thesis")
+VIEWS = ("map", "lines", "timelines", "waits", "hosts")
 
 
 def _labels(value: object) -> dict[str, str]:
@@ -141,11 +142,12 @@ class Published(Spec):
 
 
 class View(Spec):
-    """A picture of the results: a map over two axes, lines over one, timelines of points."""
+    """A picture of the results: a map over two axes, lines over one; at points: timelines, waits
+    at barriers, the use of hosts."""
 
     what: ClassVar[str] = "a view"
 
-    kind: Annotated[str, BeforeValidator(one_of("view", "map", "lines", "timelines"))]
+    kind: Annotated[str, BeforeValidator(one_of("view", *VIEWS))]
     title: Text
     metric: Text = ""
     of: Texts = ()
@@ -163,7 +165,11 @@ class View(Spec):
 
 
 class Beside(Spec):
-    """Some points on another engine too, for a look at both side by side."""
+    """Some points on another engine too, for a look at both side by side.
+
+    `instead`: asked for that engine alone (`--engine`), these points are all that is run. `kept`: a
+    file beside the entry with what that engine once gave, shown where it is not run again.
+    """
 
     what: ClassVar[str] = "a comparison"
 
@@ -173,6 +179,8 @@ class Beside(Spec):
         tuple[dict[str, str], ...], BeforeValidator(lambda v: [_labels(p) for p in v])
     ]
     takes: Text
+    instead: Flag = False
+    kept: Text = ""
 
 
 class Entry(Spec):

@@ -16,7 +16,7 @@ from testbed import engines, sweepspec
 from testbed.errors import BadInput
 from testbed.progress import Progress
 from testbed.reproduce import entry as entries
-from testbed.reproduce import views
+from testbed.reproduce import kept, views
 from testbed.reproduce.entry import Entry
 from testbed.reproduce.verdicts import Verdict, judge
 from testbed.sweepspec import Sweep
@@ -61,15 +61,41 @@ def reproduce(
             raise BadInput(f"{name}: --engine {engine}: this entry is computed, no engine runs")
         found = Outcome(name, entry, NO_ENGINE, out / name, [], views.computed(entry))
     else:
-        grid = swept(entry, name, out, chosen, progress)
+        other = entry.beside
+        instead = other is not None and other.instead and engines.resolve(chosen) == other.engine
+        grid = swept(entry, name, out, chosen, progress, beside=instead)
         axes = {axis.name: axis.labels for axis in grid.axes}
         panels = views.panels(entry, grid)
-        if beside and entry.beside is not None:
-            other = swept(entry, name, out, entry.beside.engine, progress, beside=True)
-            panels.append(views.side_by_side(entry, entry.beside, grid, other))
+        if other is not None and not instead:
+            panels += compared(entry, name, out, chosen, progress, beside=beside)
         found = Outcome(name, entry, chosen, out / name, judge(entry, grid.table, axes), panels)
+        if instead:
+            kept.write(entry, grid, found.folder)
     leave(found)
     return found
+
+
+def compared(
+    entry: Entry,
+    name: str,
+    out: Path,
+    engine: str,
+    progress: Callable[[int], Progress],
+    *,
+    beside: bool,
+) -> list[Panel]:
+    """Both engines at the points that the other one can afford, under the same settings."""
+    assert entry.beside is not None
+    if beside:
+        other = swept(entry, name, out, entry.beside.engine, progress, beside=True)
+        found = kept.of(entry, other)
+        kept.write(entry, other, out / name)
+    elif entry.beside.kept:
+        found = kept.read(entries.path_of(name).parent / entry.beside.kept)
+    else:
+        return []
+    own = swept(entry, name, out, engine, progress, beside=True)
+    return [views.side_by_side(entry, own, found)]
 
 
 def swept(

@@ -1,12 +1,16 @@
 """The panels of an entry: its views of a sweep, or what was computed."""
 
+from functools import partial
+
 from analysis import slack as slack_view
 from analysis import views
-from analysis.sweep import Grid
+from analysis.sweep import Grid, unit_of
+from analysis.sweep_plots import Cell
 from analysis.views import Panel
 from testbed import units
 from testbed.errors import BadInput
-from testbed.reproduce.entry import Beside, Entry, View
+from testbed.reproduce.entry import Entry, View
+from testbed.reproduce.kept import Kept
 from testbed.reproduce.slack import slack
 from workloads import profiles
 
@@ -26,6 +30,10 @@ def panel_of(view: View, grid: Grid, slug: str) -> Panel:
         )  # fmt: skip
     if view.kind == "timelines":
         return views.timelines_at(grid, view.title, slug, view.points, policies[0])
+    if view.kind == "waits":
+        return views.waits_at(grid, view.title, slug, view.points, policies)
+    if view.kind == "hosts":
+        return views.hosts_at(grid, view.title, slug, view.points, policies)
     if view.points:
         places = {", ".join(place.values()): place for place in view.points}
         axis_title = ", ".join(view.points[0])
@@ -39,7 +47,9 @@ def panel_of(view: View, grid: Grid, slug: str) -> Panel:
         }
     else:
         series = {grid.title_of(policy): (policy, {}) for policy in policies}
-    return views.lines_over(grid, view.title, slug, view.metric, places, series, axis_title)
+    return views.lines_over(
+        grid, view.title, slug, view.metric, places, series, axis_title, view.value
+    )
 
 
 def _check(view: View, grid: Grid) -> None:
@@ -67,25 +77,46 @@ def computed(entry: Entry) -> list[Panel]:
     return slack_view.panels(profile.name, rows)
 
 
-def side_by_side(entry: Entry, beside: Beside, grid: Grid, other: Grid) -> Panel:
-    """Each mapped metric on both engines, at the points that both have."""
-    maps = [view for view in entry.views if view.kind == "map"]
+def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
+    """What the entry shows on both engines, at the points and settings that both have."""
     rows = []
-    for labels in other.points:
-        place = dict(zip((axis.name for axis in other.axes), labels, strict=True))
-        for view in maps:
-            cells = [
-                views.with_interval(
-                    views.cell_at(found, view.metric, view.of[0], place, view.value)
-                )
-                for found in (grid, other)
+    for place in other.places:
+        at = ", ".join(f"{axis} {label}" for axis, label in place.items())
+        for title, metric, policy, column in other.questions:
+            ours, theirs = (
+                views.cell_in(table, metric, policy, place, column)
+                for table in (grid.table, other.table)
+            )
+            if theirs.value is None:
+                continue
+            text = (
+                views.with_interval
+                if column != "value"
+                else partial(views.valued, unit=unit_of(metric))
+            )
+            published = [
+                f"{100 * target.value:+.0f} %"
+                for target in entry.targets
+                if (target.metric, target.of, target.kind, target.at)
+                == (metric, policy, column, place)
+                and column != "value"
             ]
-            rows.append((", ".join(f"{k} {v}" for k, v in place.items()), view.title, *cells))
-    seeds = ", ".join(str(seed) for seed in other.seeds)
+            rows.append(
+                (at, title, text(ours), text(theirs), _apart(ours, theirs, column), *published[:1])
+            )
     return Panel(
         f"{grid.engine} beside {other.engine}",
         (),
-        ("point", "what", grid.engine, other.engine),
-        tuple(rows),
-        f"{other.engine}: seed {seeds}; {grid.engine}: seeds {', '.join(map(str, grid.seeds))}.",
+        ("point", "what", grid.engine, other.engine, "apart", "published"),
+        tuple((*row, "")[:6] for row in rows),
+        f"Both with {', '.join(f'`{one}`' for one in other.set)}. {other.engine}: "
+        f"`{other.command}`.",
     )
+
+
+def _apart(ours: Cell, theirs: Cell, column: str) -> str:
+    if ours.value is None or theirs.value is None:
+        return ""
+    if column != "value":
+        return f"{100 * (ours.value - theirs.value):+.1f} points"
+    return f"{100 * (ours.value / theirs.value - 1):+.1f} %" if theirs.value else ""
