@@ -130,7 +130,7 @@ def _cdf(
     axes.set_ylim(0, 101)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
     axes.set_xlim(left=0)
-    most = max((float(np.quantile(values, 0.98)) for values in columns.values() if len(values)))
+    most = max(float(np.quantile(values, 0.98)) for values in columns.values() if len(values))
     longest = max(float(values.max()) for values in columns.values() if len(values))
     if most > 0 and longest > FAR * most:  # a few barriers must not hide all the others
         axes.set_xlim(0, 1.25 * most)
