@@ -14,6 +14,7 @@ from analysis.metrics import Floats
 
 USES = {"computing": "workers computing", "sent": "sent", "received": "received"}
 USE_COLOURS = {"computing": "forward", "sent": "policy-2", "received": "policy-1"}
+FAR = 4  # times the 98th percentile: what lies beyond is named, not drawn
 INTERVALS = 60  # of a run, in the picture of a host over time
 
 
@@ -129,6 +130,11 @@ def _cdf(
     axes.set_ylim(0, 101)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
     axes.set_xlim(left=0)
+    most = max(float(np.quantile(values, 0.98)) for values in columns.values() if len(values))
+    longest = max(float(values.max()) for values in columns.values() if len(values))
+    if most > 0 and longest > FAR * most:  # a few barriers must not hide all the others
+        axes.set_xlim(0, 1.25 * most)
+        label += f", up to {longest:.3g}"
     axes.set_xlabel(label)
     axes.set_title(title)
     alt = f"{title}: share of barriers at or below a {label}. Means over jobs: {', '.join(said)}."

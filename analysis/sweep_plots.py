@@ -15,6 +15,7 @@ from analysis.look import Look, Picture, colour, new_figure, picture, styled
 
 MOST_TEXTS = 12  # columns of a map that still leave room for numbers
 MOST_TICKS = 12
+MOST_LETTERS = 60  # of all labels below a picture that still fit side by side
 STRONG = 0.1  # a change that may have the strongest colour, if no other is larger
 
 
@@ -176,7 +177,9 @@ def lines(
         told = ", ".join(f"{labels[x]} {value:.3g}" for x, value in zip(at, values, strict=True))
         said.append(f"{curve.look.title}: {told}")
     axis_title, labels = with_unit(axis_title, labels)
-    axes.set_xticks(*_ticks(labels))
+    shown, texts = _ticks(labels)
+    crowded = sum(len(text) + 2 for text in texts) > MOST_LETTERS
+    axes.set_xticks(shown, texts, **({"rotation": 30, "ha": "right"} if crowded else {}))
     axes.set_xlabel(axis_title)
     axes.set_ylabel(f"{what} ({unit})")
     axes.set_title(title)

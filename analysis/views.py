@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import pandas as pd
 
@@ -92,7 +91,8 @@ def lines_over(
     else:
         drawn = [
             Line(curve.look, {label: _left(cell) for label, cell in curve.values.items()})
-            for curve in curves
+            for curve, (policy, _) in zip(curves, series.values(), strict=True)
+            if policy != grid.policies[0]
         ]
         what = f"over {grid.title_of(grid.policies[0])}"
     picture = sweep_plots.lines(drawn, (axis_title, list(places)), title, slug, what, unit=unit)
@@ -170,11 +170,12 @@ def hosts_at(
         drawn = straggler_plots.host_bars(chosen, looks)
         pictures += [_renamed(picture, f"{slug}-{number}") for picture in drawn]
         held = [host for job in results.plan.jobs for host in job.servers]
-        tables = [stragglers.host_values(results.of(label)[0], results.plan) for label in policies]
+        tables = [
+            stragglers.host_values(results.of(label)[0], results.plan).to_dict("index")
+            for label in policies
+        ]
         for host in stragglers.hosts(results.plan):
-            shares = [
-                [cast(float, table.at[host, use]) for use in NETWORK_USES] for table in tables
-            ]
+            shares = [[float(table[host][use]) for use in NETWORK_USES] for table in tables]
             uses = [" / ".join(words.percent(one, signed=False) for one in own) for own in shares]
             rows.append((host, str(held.count(host)), *uses))
     titles = [f"{grid.title_of(label)}: sent / received" for label in policies]
@@ -218,14 +219,19 @@ def with_interval(cell: Cell) -> str:
 
 
 def _left(cell: Cell) -> Cell:
-    """Of a change, what is left: all of it where nothing was compared."""
+    """Of a change, what is left."""
     ends = words.known(cell.interval)
-    return Cell(1 + (cell.value or 0.0), None if ends is None else (1 + ends[0], 1 + ends[1]))
+    return Cell(
+        None if cell.value is None else 1 + cell.value,
+        None if ends is None else (1 + ends[0], 1 + ends[1]),
+    )
 
 
 def valued(cell: Cell, unit: str) -> str:
     if cell.value is None:
         return words.NONE
+    if unit == "share":
+        return words.percent(cell.value, signed=False)
     return words.duration(cell.value) if unit == "ns" else f"{cell.value:.3f}"
 
 
