@@ -156,3 +156,15 @@ def test_slow_start_ends_within_the_round_or_not_at_all(
     end = tcp.slow_start_end(window, line, rtt, rtt)
     assert end == 0.0 or max(tcp.HYSTART_LEAST, window) <= end
     assert end <= max(tcp.HYSTART_LEAST, 2 * window) * (1 + 1e-9)
+
+
+def test_looking_at_the_counters_changes_nothing() -> None:
+    flows = [(0, 0, 1, 5_000_000, 0), (100_000, 2, 1, 3_000_000, 0), (400_000, 0, 2, 80_000, 0)]
+    found = []
+    for looks in (0, 500):
+        made = simulated(flows, until_ns=0)
+        for number in range(looks):
+            made.at(number * 37_000, made.carried_byte)  # type: ignore[arg-type]
+        made.run(1_000_000_000)
+        found.append(list(made.flow_ends_ns()))
+    assert found[0] == found[1]

@@ -23,6 +23,7 @@ from testbed.fluid.state import (
     N_TOLD,
     NEXT_FLOW,
     SLOW_START,
+    Floats,
     State,
 )
 from testbed.fluid.streams import arrive, feeder_done, merge, message_sent, split
@@ -154,9 +155,13 @@ def end_flow(state: State, one: int) -> None:
 
 
 @njit(cache=True)
-def bring_up_to_date(state: State) -> None:
-    """All counters as of now."""
+def carried_now(state: State) -> Floats:
+    """Payload carried so far, by link and band. Looking changes nothing."""
     c, w, x = state.c, state.w, state.x
+    found = w.carried.copy()
     for one in range(len(c)):
         if c.phase[one] > HANDSHAKE:
-            progress(c, w, one, x.clock[0])
+            sent = min(c.left[one], c.rate[one] * (x.clock[0] - c.touched[one]))
+            for hop in range(c.hops[one]):
+                found[c.path[one, hop], c.band[one]] += sent
+    return found

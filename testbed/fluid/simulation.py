@@ -170,8 +170,8 @@ class Simulation:
 
     def carried_byte(self) -> npt.NDArray[np.float64]:
         """Bytes on the wire so far, headers included, by link and band."""
-        core.bring_up_to_date(self.state)
-        return self.state.w["carried"][:, : self._bands] * (tcp.FRAME / tcp.PAYLOAD)
+        found = core.carried_now(self.state)[:, : self._bands]
+        return found * (tcp.FRAME / tcp.PAYLOAD)
 
     # Building
 
