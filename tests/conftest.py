@@ -1,6 +1,7 @@
 """What tests share: experiments small enough to run for real, and a look at what is left behind."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,10 @@ from testbed import docker, image, stacks
 from testbed.errors import CannotRun
 from testbed.processes import start_time
 from testbed.virtual.build import find
+
+# A shell without job control starts its background jobs with Ctrl-C ignored, and what they start
+# inherits that: programs that the tests interrupt would not notice.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).parent.parent
 
