@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.base import Effort, Ratio, loaded_from, run_id
-from testbed import processes, realtime
+from testbed import names, processes, realtime
 from testbed.crew import Crew
 from testbed.engine import Run
 from testbed.errors import CannotRun
@@ -69,8 +69,9 @@ def warm_s(experiment: Experiment, folder: RunFolder) -> float:
     policy = run.choice.link_policy
     with Network(setting.topology, policy, setting.wiring, run_id=run.run_id) as network:
         begin_s = time.monotonic()
-        log = folder.logs / "nursery.log"
-        with Nursery(run.run_id, log, preload=preload(experiment)) as nursery:
+        names.write(folder.journals, setting.topology.hosts)
+        log, modules = folder.logs / "nursery.log", preload(experiment)
+        with Nursery(run.run_id, log, preload=modules, names=folder.journals) as nursery:
             stage = Stage(run, network, nursery, folder, {})
             workers = stage.start_workers(0, experiment.training[0])
             crew = Crew(nursery, workers)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testbed import docker, processes
+from testbed import docker, names, processes
 from testbed.clean import SOCKETS
 from testbed.docker import CONTROLLER_LABEL, RUN_LABEL
 from testbed.errors import RunFailed
@@ -90,6 +90,7 @@ class Containers:
             folder.journals: f"{INSIDE}/journals",
             folder.logs: f"{INSIDE}/logs",
         }
+        self._names = names.places(folder.journals)
         self._owners: dict[Path, tuple[int, int]] = {}
         self.by_host: dict[str, Container] = {}
 
@@ -151,7 +152,7 @@ class Containers:
             path.chmod(0o666)  # the folder above is root's alone
             door.listen()
             name = f"giveway-{self._run_id}-{host}"
-            start = (self._image.name, f"{INSIDE}/control/nursery", *self._preload)
+            start = (self._image.name, f"{INSIDE}/control/nursery", "-", *self._preload)
             docker.ask("run", *self._options(host, name, folder), *start)
             line = self._answered(door, host, name)
         pid = int(docker.ask("inspect", "-f", "{{.State.Pid}}", name))
@@ -160,7 +161,7 @@ class Containers:
         return Container(host, name, pid, Room(host, line, pid, self._shared))
 
     def _options(self, host: str, name: str, control: Path) -> list[str]:
-        mounts = {control: f"{INSIDE}/control", **self._shared}
+        mounts = {control: f"{INSIDE}/control", **self._shared, **self._names}
         options = ["-d", "--pull=never", f"--name={name}", f"--hostname={host}"]
         options += [f"--label={RUN_LABEL}={self._run_id}"]
         options += [f"--label={CONTROLLER_LABEL}={self._controller}", *docker.CONFINED]

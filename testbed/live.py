@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from policies.base import tos_of
+from testbed import names
 from testbed.crew import Crew
 from testbed.engine import Performance, Run, Setting, Wiring
 from testbed.errors import RunFailed
@@ -56,6 +57,7 @@ def perform(
     first, to see whether this machine really carries what the kernel promises.
     """
     policy = run.choice.link_policy
+    names.write(folder.journals, setting.topology.hosts)
     with (
         containers_of(run, folder) as containers,
         Network(
@@ -71,6 +73,7 @@ def perform(
             folder.logs / "nursery.log",
             outrank=setting.wiring.timer_slack_ns > 0,
             preload=() if containers else preload(run.experiment),  # workers live elsewhere
+            names=folder.journals,
         ) as nursery,
     ):
         on_time(0)  # a sign of life: large libraries have been loaded

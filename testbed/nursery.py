@@ -17,15 +17,18 @@ import signal
 import socket
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 # Imported here so that no task has to: what is loaded before the fork is shared.
 import workloads.generator
 import workloads.worker  # noqa: F401
+from testbed import names
 from testbed.processes import enter_network
 from workloads.control import Control
 from workloads.sockets import TaskError
 
+OWN_NAMES = "-"  # instead of a folder: /etc/hosts as it is
 UP = b"!"  # one byte to the controller: all is imported
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
@@ -171,4 +174,7 @@ def line_to_controller(where: str) -> socket.socket:
 
 
 if __name__ == "__main__":
-    main(line_to_controller(sys.argv[1]), sys.argv[2:])
+    where, names_in, *modules = sys.argv[1:]
+    if names_in != OWN_NAMES:
+        names.adopt(Path(names_in))
+    main(line_to_controller(where), modules)

@@ -172,17 +172,25 @@ class Nursery:
     """
 
     def __init__(
-        self, run_id: str, log: Path, *, outrank: bool = True, preload: Sequence[str] = ()
+        self,
+        run_id: str,
+        log: Path,
+        *,
+        outrank: bool = True,
+        preload: Sequence[str] = (),
+        names: Path | None = None,
     ) -> None:
+        """`preload`: modules that tasks find loaded. `names`: see testbed/names.py."""
         self._outrank = outrank  # tasks go before every other process of the machine
         self.tasks: dict[str, Task] = {}
         ours, theirs = socket.socketpair()
         self._socket = ours
         self._buffer = b""
         self._selector = selectors.DefaultSelector()
+        told = (str(theirs.fileno()), str(names or "-"), *preload)
         with log.open("ab") as output, theirs:
             self._process = popen(
-                [sys.executable, "-m", "testbed.nursery", str(theirs.fileno()), *preload],
+                [sys.executable, "-m", "testbed.nursery", *told],
                 run_id,
                 base={**os.environ, "OMP_NUM_THREADS": "1"},  # a thread does not survive a fork
                 pass_fds=[theirs.fileno()],

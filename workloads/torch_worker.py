@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 import torch
+import torch._dynamo  # DDP and every optimizer load it when they are made: a second for each worker
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
