@@ -66,6 +66,7 @@ CELLS = (
     _thesis(560, 46),
     _thesis(560, 92),
     _thesis(2240, 184),
+    _thesis(280, 23),
     _thesis(280, 184),
     _quick(960, 23),
     _quick(960, 92),
