@@ -240,7 +240,9 @@ class Stage:
     def start_server_jobs(self) -> list[Task]:
         """One process a host for all servers and workers of parameter-server jobs."""
         tasks = []
-        for host, config in host_configs(self._run, self._network.address).items():
+        network = self._network
+        configs = host_configs(self._run, network.address, routed=network.topology.routed)
+        for host, config in configs.items():
             if self._policy.watches and config["servers"]:
                 config |= {
                     "board": self._inside(host, self._board(host, len(config["servers"]))),

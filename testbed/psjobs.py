@@ -11,6 +11,7 @@ from policies.base import tos_of
 from testbed.engine import Run
 from testbed.spec import Experiment, TrainingJob
 from workloads.jobports import job_port
+from workloads.ports import worker_source
 
 TARGET = "workloads.ps_tasks:main"
 MODULE = "workloads.ps_tasks"
@@ -30,8 +31,13 @@ def servers_by_host(experiment: Experiment) -> dict[str, tuple[ServerPort, ...]]
     return {host: tuple(servers) for host, servers in found.items()}
 
 
-def host_configs(run: Run, address: Callable[[str], str]) -> dict[str, dict[str, Any]]:
-    """What the process of each host with servers or workers is told."""
+def host_configs(
+    run: Run, address: Callable[[str], str], *, routed: bool = False
+) -> dict[str, dict[str, Any]]:
+    """What the process of each host with servers or workers is told.
+
+    `routed`: there are several ways, so who connects from which port is not left to luck.
+    """
     jobs = server_jobs(run.experiment)
     hosts: dict[str, dict[str, Any]] = {}
 
@@ -49,6 +55,9 @@ def host_configs(run: Run, address: Callable[[str], str]) -> dict[str, dict[str,
     turn = 0
     for at, job in jobs:
         described = described_job(run, at, job, address)
+        if routed:
+            ranks = range(len(job.host_names))
+            described["sources"] = [worker_source(run.seed, job.name, rank) for rank in ranks]
         for shard, host in enumerate(job.server_names):
             config(host)["servers"].append((place(host, described), shard))
         for rank, host in enumerate(job.host_names):

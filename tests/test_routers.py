@@ -88,9 +88,9 @@ def test_every_pair_is_reached_and_many_flows_use_both_spines(engine: str, tmp_p
         assert digest(again) == digest(out)
 
 
-def upward_byte(out: Path) -> dict[str, int]:
+def upward_byte(out: Path, policy: str = "strict-priority") -> dict[str, int]:
     """What each link from a leaf to a spine has carried."""
-    links = pd.read_parquet(out / "strict-priority" / "seed-0" / "links.parquet")
+    links = pd.read_parquet(out / policy / "seed-0" / "links.parquet")
     names = [f"leaf{leaf}->spine{spine}" for leaf in (1, 2) for spine in (1, 2)]
     return {name: passed_byte(links[links.link == name]) for name in names}
 
@@ -98,6 +98,32 @@ def upward_byte(out: Path) -> dict[str, int]:
 def digest(out: Path) -> str:
     found: str = json.loads((out / "summary.json").read_text())["digest"]
     return found
+
+
+SERVER_JOBS = """
+name: server-jobs
+topology: {kind: leaf-spine, hosts: 4, leaves: 2, spines: 2, rate: 100 Mbit/s,
+           delay: about 10 us, queue: 1000 packets}
+duration: 1500 ms
+training:
+  - {name: ps, count: 4, profile: resnet32-cpu, model: 50 kB, aggregation: parameter-server,
+     servers_on: spread, iteration: 20 ms, steps: 5}
+policies: [strict-priority, fifo]
+seeds: [0]
+dilation: 1
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_connections_to_servers_take_the_same_ways_under_every_policy(
+    engine: str, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.yaml").write_text(SERVER_JOBS)
+    out = run(tmp_path / "jobs.yaml", engine, tmp_path / "out")
+    under = [upward_byte(out, policy) for policy in ("strict-priority", "fifo")]
+    # Five models of 50 kB each way: a connection that went another way would be seen at once.
+    for link in under[0]:
+        assert abs(under[0][link] - under[1][link]) < 5 * 50_000 / 2, under
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -18,7 +18,10 @@ def flow_source(seed: int, host: str, number: int) -> int:
 
 
 def worker_source(seed: int, job: str, rank: int) -> int:
-    """The source port of a worker's ring connection; that to the coordinator has the next one."""
+    """The source port of a worker's connections: to its servers, or to the next in its ring.
+
+    That to the coordinator of a ring has the next one.
+    """
     return FIRST_WORKER_SOURCE + _draw(f"{seed} {job} {rank}") % (WORKER_SOURCES // 2) * 2
 
 

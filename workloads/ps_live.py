@@ -5,7 +5,7 @@ What they do is in `ps_member.py`; `ps_tasks.py` puts all of a host into one pro
 
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Protocol
 
@@ -34,6 +34,7 @@ class Job:
     steps: int | None
     staleness: int | None
     check: bool
+    sources: list[int] = field(default_factory=list)  # ports, rank by rank; none: the kernel's choice
 
     @cached_property
     def shards(self) -> list[tuple[int, int]]:

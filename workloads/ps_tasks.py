@@ -89,8 +89,9 @@ class Connections:
         for at, rank, turn in settings.workers:
             sleep_and_show(connect_ns + turn * CONNECT_GAP_NS, control)
             job = jobs[at]
+            source = (settings.address, job.sources[rank]) if job.sources else None
             self.of_worker[at, rank] = [
-                connect(address, job.port, job.tos) for address in job.servers
+                connect(address, job.port, job.tos, source) for address in job.servers
             ]
         sleep_and_show(connect_ns + settings.turns * CONNECT_GAP_NS, control)
         for at, shard in settings.servers:
