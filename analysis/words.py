@@ -116,7 +116,9 @@ def answer(summary: dict[str, Any]) -> str:
     best_by = metric or (JCT if any(_timed(entry) for entry in others) else None)
     chosen = min(others, key=lambda entry: _point(entry, best_by) if best_by else 0.0)
     several = len(others) > 1 and best_by is not None
-    findings = _findings(chosen, metric, "they" if several else None)
+    label = next(label for label in labels if policies[label] is chosen)
+    trainers = _trainers(summary["tenants"], label)
+    findings = _findings(chosen, trainers, metric, "they" if several else None)
     if not findings:
         return _sentence(caution + "nothing in the measured window can be compared.")
     if several and best_by:
@@ -182,37 +184,54 @@ def _point(entry: dict[str, Any], metric: str) -> float:
     return float(value) if _finite(value) else float("inf")
 
 
-def _findings(entry: dict[str, Any], metric: str | None, whom: str | None) -> list[str]:
+def _trainers(tenants: Sequence[dict[str, Any]], label: str) -> dict[str, dict[str, Any]]:
+    """How iterations changed under a policy: by family of jobs, where there is one with several."""
+    return {
+        tenant["title"]: tenant["policies"][label]
+        for tenant in tenants
+        if tenant["jobs"] and _finite(tenant["policies"][label]["change"])
+    }
+
+
+def _findings(
+    entry: dict[str, Any],
+    trainers: dict[str, dict[str, Any]],
+    metric: str | None,
+    whom: str | None,
+) -> list[str]:
     change = entry["change"]
     findings = []
     if metric and _finite(change[metric]["change"]):
         findings.append(_finding(whom or _whose(metric), "finish", change[metric]))
     if _timed(entry):
         findings.append(_finding("jobs" if metric or not whom else whom, "are done", change[JCT]))
-    jobs = [job for job in entry["training"] if _finite(_iteration(change, job)["change"])]
-    if jobs and not (_timed(entry) and len(jobs) > MANY_JOBS):
-        job = max(jobs, key=lambda name: float(_iteration(change, name)["change"]))
-        whose = f"iterations of {job}"
-        if len(jobs) > 1:
-            whose += f" (of {len(jobs)} jobs the one that pays most)"
-        paid = verdict(_iteration(change, job)) == "worse"
-        gained = bool(metric) and verdict(change[metric]) == "better"
-        whose = f"in return, {whose}" if paid and gained else whose
-        findings.append(_finding(whose, "end", _iteration(change, job)))
+    jobs = len(entry["training"])
+    gained = bool(metric) and verdict(change[metric]) == "better"
+    if not (_timed(entry) and jobs > MANY_JOBS):
+        findings += _paid(trainers, gained=gained)
     large = change["flows.large.fct_mean"]
-    if metric and not jobs and _finite(large["change"]):
+    if metric and not trainers and _finite(large["change"]):
         findings.append(_finding("large flows", "finish", large))
     return findings
+
+
+def _paid(trainers: dict[str, dict[str, Any]], *, gained: bool) -> list[str]:
+    """What training pays: each of a few, or of many the one that pays most."""
+    found: list[str] = []
+    most = sorted(trainers, key=lambda title: -float(trainers[title]["change"]))
+    for title in most if len(most) < MANY_JOBS else most[:1]:
+        whose = f"iterations of {title}"
+        if len(most) >= MANY_JOBS:
+            whose += f" (of {len(most)} the one that pays most)"
+        if gained and not found and verdict(trainers[title]) == "worse":
+            whose = f"in return, {whose}"
+        found.append(_finding(whose, "end", trainers[title]))
+    return found
 
 
 def _timed(entry: dict[str, Any]) -> bool:
     """Whether the completion times of its jobs can be compared."""
     return JCT in entry["change"] and _finite(entry["change"][JCT]["change"])
-
-
-def _iteration(change: dict[str, Any], job: str) -> dict[str, Any]:
-    found: dict[str, Any] = change[f"training.{job}.iteration_mean"]
-    return found
 
 
 def _finding(whose: str, verb: str, entry: dict[str, Any]) -> str:

@@ -63,6 +63,14 @@ def terminal(found: dict[str, Any], width: int) -> str:
     return shown.getvalue()
 
 
+def test_the_answer_speaks_of_families_and_not_of_their_jobs(tmp_path: Path) -> None:
+    found = summary_of(tmp_path, TWO)["answer"].replace(words.SPACE, " ")
+    assert "in return, iterations of ring (2 jobs) take 20 % longer" in found
+    assert "iterations of ps (2 jobs) end 10 % sooner" in found
+    assert "iterations of alone show no clear change" in found
+    assert "ring-1" not in found
+
+
 def test_jobs_of_one_entry_gain_and_pay_together(tmp_path: Path) -> None:
     found = summary_of(tmp_path, TWO)
     measured = changes(found, "strict-priority")

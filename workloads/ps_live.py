@@ -34,7 +34,7 @@ class Job:
     steps: int | None
     staleness: int | None
     check: bool
-    sources: list[int] = field(default_factory=list)  # ports, rank by rank; none: the kernel's choice
+    sources: list[int] = field(default_factory=list)  # workers' ports; none: the kernel's choice
 
     @cached_property
     def shards(self) -> list[tuple[int, int]]:
