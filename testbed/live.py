@@ -243,7 +243,7 @@ class Stage:
         network = self._network
         configs = host_configs(self._run, network.address, routed=network.topology.routed)
         for host, config in configs.items():
-            if self._policy.watches and config["servers"]:
+            if self._policy.watches and len(config["servers"]) > 1:
                 config |= {
                     "board": self._inside(host, self._board(host, len(config["servers"]))),
                     "publish_ns": self._policy.period_ns,
@@ -252,14 +252,14 @@ class Stage:
         return tasks
 
     def start_agent(self) -> list[Task]:
-        """The task that acts for the policy while the run goes on, if the policy does."""
-        if self._policy.act is None:
-            return []
+        """The task that acts for the policy while the run goes on, if there is anything to do."""
         ports = [
             (self._network.pid(live.node), str(self._boards.get(live.node, "")), asdict(live.port))
             for live in self._network.ports
-            if live.port.servers
+            if len(live.port.servers) > 1  # a server alone at its host has no order
         ]
+        if self._policy.act is None or not ports:
+            return []
         config = {
             "policy": self._policy.name,
             "period_ns": self._policy.period_ns,

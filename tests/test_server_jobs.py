@@ -173,6 +173,18 @@ def test_the_least_remaining_goes_first_whoever_it_is(shared: Path) -> None:
 
 
 @pytest.mark.virtual
+def test_where_no_servers_share_a_host_an_order_changes_nothing(tmp_path: Path) -> None:
+    """To the nanosecond: the policy's own agent must not disturb what it has no part in."""
+    apart = SHARED.replace("servers_on: packed", "servers_on: spread").replace("1500 ms", "300 ms")
+    out = run_of(tmp_path, apart, "virtual")
+    for policy in ("tensorlights-one", "tensorlights-rr", "tensorlights-srf"):
+        for name in ("iterations", "barriers", "links"):
+            file = Path("seed-0", f"{name}.parquet")
+            same = (out / "fifo" / file).read_bytes() == (out / policy / file).read_bytes()
+            assert same, (policy, name)
+
+
+@pytest.mark.virtual
 def test_only_the_port_of_a_host_with_two_servers_tells_jobs_apart(shared: Path) -> None:
     links = table(shared / "tensorlights-one" / "seed-0", "links")
     assert set(links[links.link == "h1->s1"]["class"]) == {"all", "rank-1", "rank-2"}
