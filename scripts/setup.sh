@@ -33,6 +33,16 @@ if [ "${GIVEWAY_VAGRANT:-no}" = yes ]; then
     packages+=(vagrant) # to check the Vagrantfile
 fi
 
+if [ "${GIVEWAY_SSHD:-no}" = yes ] && [ ! -x /usr/sbin/sshd ]; then
+    # For the tests of `giveway on`, which start it themselves, on loopback. The machine itself is
+    # not opened to anybody: its service stays off, now and after a reboot.
+    packages+=(openssh-server)
+    say "the SSH server is for tests: its service stays off (systemctl unmask ssh ssh.socket)"
+    as_root mkdir -p /etc/systemd/system
+    as_root ln -sfn /dev/null /etc/systemd/system/ssh.service
+    as_root ln -sfn /dev/null /etc/systemd/system/ssh.socket
+fi
+
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' ||
