@@ -63,7 +63,8 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
 fi
 if ! .venv/bin/python -c '' 2> /dev/null; then
     say "making the virtual environment .venv"
-    "$python" -m venv --clear --system-site-packages .venv
+    # realpath: `giveway on` makes .venv a link to one that several checkouts share
+    "$python" -m venv --clear --system-site-packages "$(realpath -m .venv)"
 fi
 
 wanted=$(cat requirements.txt pyproject.toml | sha256sum | cut -d' ' -f1)

@@ -110,9 +110,10 @@ class Far:
 
     def made_since(self, place: str, mark: str) -> list[str]:
         """The folders of runs/ that are new, or in which something is."""
-        find = f"find runs -mindepth 1 -newer {mark} -printf '/%P\\n'; rm -f {mark}"
-        _, listed = self.ask(f'cd "{place}" && {find}')
-        return sorted(set(re.findall(r"^/([^./\n][^/\n]*)", listed, re.MULTILINE)))
+        new = f"runs -mindepth 1 -newer {mark}"
+        show = "-type d -printf '/%P/\\n' -o -printf '/%P\\n'"
+        _, listed = self.ask(f'cd "{place}" && find {new} \\( {show} \\); rm -f {mark}')
+        return sorted(set(re.findall(r"^/([^./\n][^/\n]*)/", listed, re.MULTILINE)))
 
     def fetch(self, place: str, names: Sequence[str], runs: Path) -> list[Path]:
         """Bring folders of the far runs/ into ours; returns where they are."""

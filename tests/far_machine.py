@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -130,6 +131,7 @@ def machine(folder: Path) -> Iterator[Machine]:
     finally:
         server.terminate()
         server.wait(10)
+        shutil.rmtree(folder / "far")  # a real environment is large
 
 
 def wait_for_port(server: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from testbed import checkout, parcel
@@ -22,6 +23,7 @@ MAKES_A_FOLDER = """
 out = pathlib.Path("runs/x-1")
 (out / "fifo").mkdir(parents=True)
 (out / "report.html").write_text("from there")
+pathlib.Path("runs/no-folder").touch()
 (out / "fifo/flows").write_bytes(bytes(range(256)) * 4096)
 print("it runs")
 """
@@ -257,6 +259,19 @@ def test_losing_the_connection_ends_it_there(lab7: Machine, tmp_path: Path) -> N
 
 
 @pytest.mark.sshd
+def test_a_connection_that_breaks_is_exit_code_3(lab7: Machine, tmp_path: Path) -> None:
+    root = fake_checkout(tmp_path / "here", WAITS)
+    process = lab7.start(root, "run", "experiments/x.yaml", "--engine", "fluid")
+    pid = started(process)
+    session = next(p for p in psutil.Process(pid).parents() if p.name().startswith("sshd"))
+    session.kill()  # the server's end of this one connection
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "the connection was lost" in said.splitlines()[-1]
+    assert eventually(lambda: start_time(pid) is None)
+
+
+@pytest.mark.sshd
 def test_two_at_once_in_one_checkout_are_refused(lab7: Machine, tmp_path: Path) -> None:
     root = fake_checkout(tmp_path / "here", WAITS)
     process = lab7.start(root, "run", "experiments/x.yaml", "--engine", "fluid")
@@ -440,3 +455,14 @@ def test_the_real_checkout_is_set_up_there_and_runs(lab7: Machine, tmp_path: Pat
     assert "Strict priority" in done.stdout
     here = giveway("report", root / "runs/far")  # what came home is whole
     assert here.returncode == 0, here.stderr
+
+    # Another checkout in the same environment: every process runs its own code, not the first's.
+    (first,) = lab7.shipped()
+    with (root / "testbed/__init__.py").open("a") as code:
+        code.write("\nimport sys; print('at', __file__, file=sys.stderr)\n")
+    done = lab7.on(root, "run", "experiments/quickstart.yaml", *fluid, limit_s=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (second,) = set(lab7.shipped()) - {first}
+    loaded = {line for line in done.stderr.splitlines() if line.startswith("at ")}
+    assert loaded == {f"at {second}/testbed/__init__.py"}
+    assert len(list(lab7.cache.glob("venv-*/bin"))) == 1
