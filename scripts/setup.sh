@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Giveway needs: Debian packages, a virtual environment, pinned Python packages.
 # Quick when there is nothing to do. Touches only the package manager, .venv and the pip cache.
+# (And keeps an SSH server that is installed for tests from becoming a service.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,8 +40,9 @@ if [ "${GIVEWAY_SSHD:-no}" = yes ] && [ ! -x /usr/sbin/sshd ]; then
     packages+=(openssh-server)
     say "the SSH server is for tests: its service stays off (systemctl unmask ssh ssh.socket)"
     as_root mkdir -p /etc/systemd/system
-    as_root ln -sfn /dev/null /etc/systemd/system/ssh.service
-    as_root ln -sfn /dev/null /etc/systemd/system/ssh.socket
+    for unit in /etc/systemd/system/ssh.service /etc/systemd/system/ssh.socket; do
+        [ -e "$unit" ] || as_root ln -sn /dev/null "$unit" # as `systemctl mask` does
+    done
 fi
 
 missing=()

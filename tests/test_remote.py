@@ -438,6 +438,13 @@ def test_help_shows_an_example() -> None:
     assert "Example: giveway on" in giveway("on", "--help").stdout
 
 
+def at_work_in(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return Path(process.cwd()) == folder
+    except psutil.Error:
+        return False
+
+
 @pytest.mark.sshd
 @pytest.mark.slow
 @pytest.mark.timeout(900)
@@ -466,3 +473,15 @@ def test_the_real_checkout_is_set_up_there_and_runs(lab7: Machine, tmp_path: Pat
     loaded = {line for line in done.stderr.splitlines() if line.startswith("at ")}
     assert loaded == {f"at {second}/testbed/__init__.py"}
     assert len(list(lab7.cache.glob("venv-*/bin"))) == 1
+
+    # Interrupted in the middle of a grid: everything there ends, what is finished comes home.
+    process = lab7.start(root, "sweep", "experiments/thesis-grid.yaml", "--engine", "fluid")
+    assert eventually(
+        lambda: any(second.glob("runs/thesis-grid-fluid/points/*/*/*/manifest.json")), 120
+    )
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=100)
+    assert process.returncode == 130, said
+    assert "finished runs are kept" in said
+    assert (root / "runs/thesis-grid-fluid/sweep.json").exists()
+    assert [p for p in psutil.process_iter() if at_work_in(p, second)] == []
