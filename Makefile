@@ -30,8 +30,8 @@ image: ## build the image of Docker hosts; starts a private Docker engine where 
 image-horovod: ## build the image of Docker hosts with torch and Horovod
 	@wheel=$$(scripts/horovod.sh --wheel) && $(SUDO) scripts/image.sh "$$wheel"
 
-test: ## run all tests (installs Chromium for the report's browser test)
-	@GIVEWAY_BROWSER=yes scripts/setup.sh
+test: ## run all tests (installs Chromium and sshd for those that need them)
+	@GIVEWAY_BROWSER=yes GIVEWAY_SSHD=yes scripts/setup.sh
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 	@$(SUDO) env GIVEWAY_SLOW=$(GIVEWAY_SLOW) .venv/bin/pytest
 

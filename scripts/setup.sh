@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Giveway needs: Debian packages, a virtual environment, pinned Python packages.
 # Quick when there is nothing to do. Touches only the package manager, .venv and the pip cache.
+# (And keeps an SSH server that is installed for tests from becoming a service.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,6 +34,17 @@ if [ "${GIVEWAY_VAGRANT:-no}" = yes ]; then
     packages+=(vagrant) # to check the Vagrantfile
 fi
 
+if [ "${GIVEWAY_SSHD:-no}" = yes ] && [ ! -x /usr/sbin/sshd ]; then
+    # For the tests of `giveway on`, which start it themselves, on loopback. The machine itself is
+    # not opened to anybody: its service stays off, now and after a reboot.
+    packages+=(openssh-server)
+    say "the SSH server is for tests: its service stays off (systemctl unmask ssh ssh.socket)"
+    as_root mkdir -p /etc/systemd/system
+    for unit in /etc/systemd/system/ssh.service /etc/systemd/system/ssh.socket; do
+        [ -e "$unit" ] || as_root ln -sn /dev/null "$unit" # as `systemctl mask` does
+    done
+fi
+
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' ||
@@ -53,7 +65,8 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
 fi
 if ! .venv/bin/python -c '' 2> /dev/null; then
     say "making the virtual environment .venv"
-    "$python" -m venv --clear --system-site-packages .venv
+    # realpath: `giveway on` makes .venv a link to one that several checkouts share
+    "$python" -m venv --clear --system-site-packages "$(realpath -m .venv)"
 fi
 
 wanted=$(cat requirements.txt pyproject.toml | sha256sum | cut -d' ' -f1)

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from testbed import catalogue, cli_reproduce, cli_sweep, doctor, engines, units
+from testbed import catalogue, cli_on, cli_reproduce, cli_sweep, doctor, engines, units
 from testbed.clean import clean as clean_up
 from testbed.cli_sweep import HOUR_S, INTERRUPTED
 from testbed.errors import BadInput, GivewayError
@@ -88,6 +88,7 @@ def run(
 
 cli_sweep.add_to(app, console)
 cli_reproduce.add_to(app, console)
+cli_on.add_to(app, console)
 
 
 @app.command()

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -20,6 +21,7 @@ from testbed.virtual.build import find
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).parent.parent
+SSHD = "/usr/sbin/sshd"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
     if find_spec("torch") is None:
         missing["torch"] = "torch is not installed: make torch"
+    if which(SSHD) is None:
+        missing["sshd"] = "no SSH server is installed: GIVEWAY_SSHD=yes scripts/setup.sh"
     try:
         stacks.demand_stack("horovod", stacks.here())
     except CannotRun as why:
