@@ -14,6 +14,7 @@ from testbed.fluid.queues import ahead_of, wait_ahead, wait_back
 from testbed.fluid.rates import LEAST_SPLIT_NS, join, leave, progress, reschedule, settle
 from testbed.fluid.rounds import begin_round, end_round, last_leg, line_rate
 from testbed.fluid.state import (
+    ANSWER,
     HANDSHAKE,
     IDLE,
     N_DIRTY,
@@ -84,6 +85,10 @@ def happen(state: State, one: int) -> None:
         return
     now = x.clock[0]
     if c.phase[one] == HANDSHAKE:
+        c.phase[one] = ANSWER
+        schedule(q, x, one, now + small_leg(state, one, wait_back(c, w, x, one)))
+        return
+    if c.phase[one] == ANSWER:
         c.window[one] = tcp.FIRST_WINDOW
         c.touched[one] = now
         c.phase[one] = SLOW_START
@@ -116,7 +121,7 @@ def happen(state: State, one: int) -> None:
 
 @njit(cache=True)
 def start_flow(state: State, at: int) -> None:
-    """Takes a place; the handshake costs a round trip, with what waits on both ways."""
+    """Takes a place; the handshake costs a round trip, and on both ways what waits there then."""
     c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     x.counts[N_FREE] -= 1
     one = x.free[x.counts[N_FREE]]
@@ -137,8 +142,14 @@ def start_flow(state: State, at: int) -> None:
     c.least_rtt[one] = np.inf
     c.lost_until[one] = 0.0
     c.bottleneck[one] = -1
-    rtt = 2.0 * c.delay[one] + wait_ahead(c, w, x, one) + wait_back(c, w, x, one)
-    schedule(q, x, one, x.clock[0] + rtt)
+    schedule(q, x, one, x.clock[0] + small_leg(state, one, wait_ahead(c, w, x, one)))
+
+
+@njit(cache=True)
+def small_leg(state: State, one: int, wait: float) -> float:
+    """How long a packet without data takes: it comes after what it has waited for, not with it."""
+    last = tcp.SMALL_FRAME / line_rate(state, one) if wait > 0.0 else 0.0
+    return state.c.delay[one] + wait + last
 
 
 @njit(cache=True)
@@ -160,7 +171,7 @@ def carried_now(state: State) -> Floats:
     c, w, x = state.c, state.w, state.x
     found = w.carried.copy()
     for one in range(len(c)):
-        if c.phase[one] > HANDSHAKE:
+        if c.phase[one] > ANSWER:
             sent = min(c.left[one], c.rate[one] * (x.clock[0] - c.touched[one]))
             for hop in range(c.hops[one]):
                 found[c.path[one, hop], c.band[one]] += sent

@@ -7,7 +7,7 @@ the same level, and of those behind it, wait until it is gone.
 from numba import njit
 
 from testbed.fluid import tcp
-from testbed.fluid.state import ISOLATES, SLOW_START, Scratch, Table
+from testbed.fluid.state import AVOIDANCE, ISOLATES, SLOW_START, Scratch, Table
 
 
 @njit(cache=True)
@@ -34,11 +34,22 @@ def backlog(c: Table, one: int, hop: int, now: float) -> float:
     """What a connection keeps waiting at its bottleneck: its window, less what is on the wire."""
     if c.split[one]:
         return max(0.0, ahead_of(c, one, now))
-    rate = c.rate[one]
-    kept = min(left_now(c, one, now), c.window[one] - rate * 2.0 * c.delay[one])
-    if hop == 0:
-        kept = min(kept, rate * tcp.OWN_QUEUE_NS)
-    return max(0.0, kept)
+    kept = window_now(c, one, now) - c.rate[one] * 2.0 * c.delay[one]
+    return max(0.0, min(left_now(c, one, now), kept))
+
+
+@njit(cache=True)
+def window_now(c: Table, one: int, now: float) -> float:
+    """Its window, with what it has grown by since it was last looked at."""
+    window, rate = c.window[one], c.rate[one]
+    if c.phase[one] != AVOIDANCE:
+        return window
+    sent = rate * (now - c.touched[one])
+    if c.flow[one] < 0:
+        return tcp.stream_window(window, sent)
+    if c.lost_until[one] > 0.0:
+        return window
+    return tcp.flow_window(window, sent, rate, c.bottleneck[one] == 0)
 
 
 @njit(cache=True)
@@ -65,7 +76,8 @@ def wait_at(
                 # Its window comes as a burst: some of the time there is half of one to wait for.
                 ahead += 0.5 * c.window[other] * c.rate[other] / w.capacity[link]
         other = c.after[other, hop]
-    return min(ahead, w.limit[link]) / w.capacity[link]
+    # Acknowledgements are among what waits. And who waits for a message comes after it, not before.
+    return min(ahead, w.limit[link]) * (1.0 + tcp.ACK_SHARE) / w.capacity[link]
 
 
 @njit(cache=True)

@@ -10,11 +10,19 @@ from numba import njit
 
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
-from testbed.fluid.queues import ahead_of, backlog, hop_of, left_now, wait_ahead, wait_back
+from testbed.fluid.queues import (
+    ahead_of,
+    backlog,
+    hop_of,
+    left_now,
+    wait_ahead,
+    wait_back,
+    window_now,
+)
 from testbed.fluid.state import (
+    ANSWER,
     AVOIDANCE,
     FINAL,
-    HANDSHAKE,
     HAS_FLOORS,
     IDLE,
     N_DIRTY,
@@ -83,17 +91,13 @@ def change_rate(c: Table, w: Table, one: int, rate: float) -> None:
 def progress(c: Table, w: Table, one: int, now: float) -> None:
     """Bring a connection up to now: what it has sent, and what that did to its window."""
     sent = min(c.left[one], c.rate[one] * (now - c.touched[one]))
+    c.window[one] = window_now(c, one, now)
     c.touched[one] = now
     if sent <= 0.0:
         return
     c.left[one] -= sent
     for hop in range(c.hops[one]):
         w.carried[c.path[one, hop], c.band[one]] += sent
-    if c.phase[one] == AVOIDANCE:
-        if c.flow[one] < 0:
-            c.window[one] = tcp.stream_window(c.window[one], sent)
-        elif c.lost_until[one] == 0.0:
-            c.window[one] = tcp.flow_window(c.window[one], sent, c.rate[one])
 
 
 @njit(cache=True)
@@ -402,7 +406,7 @@ def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
     if partner >= 0 and c.split[min(one, partner)]:
         schedule_pair(c, q, x, min(one, partner))
         return
-    if c.phase[one] == HANDSHAKE or c.phase[one] == IDLE:
+    if c.phase[one] <= ANSWER:
         return
     due = c.round_end[one]
     if c.rate[one] > 0.0:

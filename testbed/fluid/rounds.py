@@ -50,7 +50,8 @@ def end_round(state: State, one: int) -> None:
         c.round_end[one] = x.clock[0] + rtt  # it has not been its turn yet
         return
     if rate < 0.999 * c.cap[one]:
-        line = rate  # others share the way: acknowledgements come no faster than it sends
+        if c.bottleneck[one] > 0:
+            line = rate  # packets of other hosts are in between, and so are the acknowledgements
         rtt = max(rtt, window / rate)
     end = tcp.slow_start_end(window, line, rtt, c.least_rtt[one])
     if end > 0.0 or 2.0 * window >= c.threshold[one]:

@@ -20,7 +20,8 @@ Table = Any  # a structured array; numpy's types know nothing of its columns
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-IDLE, HANDSHAKE, SLOW_START, AVOIDANCE, FINAL = range(5)
+# HANDSHAKE: its SYN is under way; ANSWER: the answer to that.
+IDLE, HANDSHAKE, ANSWER, SLOW_START, AVOIDANCE, FINAL = range(6)
 MESSAGES = 64  # of a stream that may be under way at once
 # Fixed widths: another width would be another type, compiled once more.
 HOPS = 6  # up to the core of a fat tree and down again

@@ -8,6 +8,7 @@ from numba import njit
 
 PAYLOAD = 1448.0  # of a frame of 1,514 bytes, as the shaper counts it
 FRAME = 1514.0
+SMALL_FRAME = 74.0  # SYN and its answer
 FIRST_WINDOW = 10 * PAYLOAD
 # Acknowledgements: a frame of 66 bytes for two of data. They take it from the opposite direction.
 ACK_SHARE = 66.0 / (2 * FRAME)
@@ -17,9 +18,8 @@ GROWTH = 0.53 * PAYLOAD
 EAGER_GROWTH = 0.05
 # A receiver opens its window only by round trips that it can measure, and its clock ticks in ms.
 RECEIVER_TICK_NS = 1.0e6
+RECEIVER_FIRST = 95 * PAYLOAD  # what a receiver takes until then
 BACKOFF = 0.7
-# A socket keeps at most 1.2 ms of its own rate in the host's queue (TCP small queues).
-OWN_QUEUE_NS = 1.2e6
 FREE_BYTE = 2 * PAYLOAD  # frames that a shaper lets pass at once after a pause
 RESTART_NS = 2.0e8  # idle for longer: the window is halved for every such time
 # HyStart: its ACK train may last half a round trip, plus half of four largest packets' time.
@@ -35,11 +35,12 @@ def stream_window(window: float, sent: float) -> float:
 
 
 @njit(cache=True)
-def flow_window(window: float, sent: float, rate: float) -> float:
+def flow_window(window: float, sent: float, rate: float, at_home: bool) -> float:
     """A flow's: it grows eagerly, if its receiver lets it."""
-    if window < rate * RECEIVER_TICK_NS:
-        return window
-    return window + EAGER_GROWTH * sent
+    grown = window + EAGER_GROWTH * sent
+    if window < 2.0 * rate * RECEIVER_TICK_NS or (at_home and window <= RECEIVER_FIRST):
+        return max(window, min(grown, RECEIVER_FIRST))
+    return grown
 
 
 @njit(cache=True)
