@@ -1,6 +1,7 @@
 """The fluid engine as a user meets it: deterministic, honest about what it is and cannot do."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,14 @@ def test_the_replayed_schedule_runs_as_it_stands(tmp_path: Path) -> None:
     experiment = load(REPOSITORY / "experiments" / "replay.yaml")
     lines = (REPOSITORY / "experiments" / "replay.csv").read_text().splitlines()
     assert len(records(experiment, 0)["end"]) == len(lines) - 1
+
+
+def test_what_older_sources_were_compiled_to_does_not_pile_up(tmp_path: Path) -> None:
+    for age in range(compiled.KEPT + 3):
+        mark = tmp_path / f"fluid-{age:012x}" / compiled.MARK.name
+        mark.parent.mkdir()
+        mark.touch()
+        os.utime(mark, (1e9 - age, 1e9 - age))
+    compiled.forget_old(tmp_path)
+    left = sorted(int(folder.name.partition("-")[2], 16) for folder in tmp_path.iterdir())
+    assert left == list(range(compiled.KEPT))

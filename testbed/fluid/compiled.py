@@ -1,6 +1,8 @@
 """Compiles the simulator before the first run needs it, and says so: it takes a while, once."""
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from workloads.schedule import Schedule
 
 # What numba kept is in this folder, named after the sources; the mark says that it is complete.
 MARK = FOLDER / "complete"
+KEPT = 8  # for other checkouts on this machine; a few MB each
 
 
 def compile_once(say: Callable[[str], None]) -> None:
@@ -22,6 +25,14 @@ def compile_once(say: Callable[[str], None]) -> None:
     rehearse()
     MARK.parent.mkdir(parents=True, exist_ok=True)
     MARK.touch()
+    forget_old(MARK.parent.parent)
+
+
+def forget_old(cache: Path) -> None:
+    """What was compiled from sources that nobody uses any more would pile up, change by change."""
+    found = sorted(cache.glob(f"fluid-*/{MARK.name}"), key=lambda mark: -mark.stat().st_mtime)
+    for mark in found[KEPT:]:
+        shutil.rmtree(mark.parent, ignore_errors=True)
 
 
 def rehearse() -> None:
