@@ -78,6 +78,7 @@ class Containers:
         folder: RunFolder,
         image: Image = NATIVE,
         preload: Sequence[str] = (),
+        own_names: Path | None = None,  # see testbed/names.py
     ) -> None:
         self._hosts = hosts
         self._image = image
@@ -90,7 +91,7 @@ class Containers:
             folder.journals: f"{INSIDE}/journals",
             folder.logs: f"{INSIDE}/logs",
         }
-        self._names = names.places(folder.journals)
+        self._names = names.places(own_names) if own_names else {}
         self._owners: dict[Path, tuple[int, int]] = {}
         self.by_host: dict[str, Container] = {}
 

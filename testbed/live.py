@@ -99,6 +99,7 @@ def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Contai
         folder,
         image_of(experiment),
         preload(experiment),
+        own_names=folder.journals,
     )
 
 
@@ -270,6 +271,10 @@ class Stage:
     def _board(self, host: str, places: int) -> Path:
         path = self._folder.journals / f"{host}.board"
         Board.create(path, places)
+        if host in self._rooms:
+            path.chmod(
+                0o666
+            )  # a container's user writes it, and the folder is that user's meanwhile
         self._boards[host] = path
         return path
 

@@ -59,6 +59,31 @@ def manifest(out: Path) -> dict[str, object]:
 # A run that goes well
 
 
+SERVERS = """
+name: servers
+topology: {kind: tor, hosts: 3, rate: 200 Mbit/s, delay: about 10 us, queue: 1000 packets}
+hosts: docker
+duration: 2 s
+training:
+  - {name: ps, count: 2, profile: resnet32-cpu, model: 100 kB, aggregation: parameter-server,
+     servers_on: packed, iteration: 20 ms, steps: 3, check: true}
+policies: [tensorlights-srf]
+seeds: [0]
+dilation: 1
+"""
+
+
+def test_parameter_servers_live_in_containers_even_if_a_policy_watches_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "servers.yaml").write_text(SERVERS)
+    out = tmp_path / "out"
+    done = giveway("run", tmp_path / "servers.yaml", "--out", out)
+    assert done.returncode == 0, done.stderr
+    jobs = pd.read_parquet(out / "tensorlights-srf" / "seed-0" / "jobs.parquet")
+    assert list(jobs.status) == ["finished", "finished"]
+
+
 def test_a_run_in_containers_leaves_records_and_nothing_else(
     experiment: Path, tmp_path: Path
 ) -> None:
