@@ -35,6 +35,8 @@ def backlog(c: Table, one: int, hop: int, now: float) -> float:
     if c.split[one]:
         return max(0.0, ahead_of(c, one, now))
     kept = window_now(c, one, now) - c.rate[one] * 2.0 * c.delay[one]
+    if hop == 0 and c.flow[one] < 0 and not c.in_ring[one]:
+        kept = min(kept, c.rate[one] * tcp.OWN_QUEUE_NS)
     return max(0.0, min(left_now(c, one, now), kept))
 
 

@@ -92,6 +92,7 @@ def connections(count: int) -> Table:
         ack=[FLOAT],  # bytes of acknowledgements for each byte
         queued=[FLOAT],  # bytes of the messages behind the one being sent
         partner=[INT],  # a stream's feeder, a feeder's stream; -1 for a flow
+        in_ring=[INT],
         split=[INT],  # its feeder sends ahead of it
         split_at=[FLOAT],  # since then
         member_of=[INT],  # stamp of the last time that it was settled

@@ -20,6 +20,8 @@ EAGER_GROWTH = 0.05
 RECEIVER_TICK_NS = 1.0e6
 RECEIVER_FIRST = 95 * PAYLOAD  # what a receiver takes until then
 BACKOFF = 0.7
+# Of its own rate: so much of a stream to or from a server waits in its host's queue at most.
+OWN_QUEUE_NS = 1.2e6
 FREE_BYTE = 2 * PAYLOAD  # frames that a shaper lets pass at once after a pause
 RESTART_NS = 2.0e8  # idle for longer: the window is halved for every such time
 # HyStart: its ACK train may last half a round trip, plus half of four largest packets' time.

@@ -104,13 +104,15 @@ def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
             rows.append(
                 (at, title, text(ours), text(theirs), _apart(ours, theirs, column), *published[:1])
             )
+    assert entry.beside is not None
+    asked = f"--engine {other.engine}" if entry.beside.instead else "--beside"
     return Panel(
         f"{grid.engine} beside {other.engine}",
         (),
         ("point", "what", grid.engine, other.engine, "apart", "published"),
         tuple((*row, "")[:6] for row in rows),
-        f"Both with {', '.join(f'`{one}`' for one in other.set)}. {other.engine}: "
-        f"`{other.command}`.",
+        (f"Both with {', '.join(f'`{one}`' for one in other.set)}. " if other.set else "")
+        + f"{other.engine}: `{other.command} {asked}`, kept with the entry.",
     )
 
 
