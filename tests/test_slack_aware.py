@@ -229,7 +229,7 @@ def bands_of(transfers: pd.DataFrame) -> set[int]:
 
 
 def test_in_a_simulation_training_leaves_the_low_band_and_iterates_sooner(pressing: Path) -> None:
-    # Half of the flows: beside all of them there is no slack, and training never is in the low band.
+    # Half of the flows: beside all of them there is no slack, and training is never low.
     experiment = load(pressing, ("flows.0.arrivals=92 per second per host",))
     low, steered = simulated(experiment, "strict-priority"), simulated(experiment, "slack-aware")
     assert {row[7] for row in low["transfers"]} == {2}
