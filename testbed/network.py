@@ -8,7 +8,6 @@ The switch of a single rack is a bridge; several switches are routers.
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from policies import LinkPolicy, Port, Queue, ServerPort
@@ -74,12 +73,7 @@ class Network:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._net is not None:
             self._net.stop()
             self._net = None

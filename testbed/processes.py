@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from testbed.errors import CannotRun, RunFailed
@@ -300,19 +299,14 @@ class Nursery:
             up = b""
         self._socket.settimeout(None)
         if not up:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise RunFailed(f"the process nursery did not start: {self._last_words()}")
         return self
 
     def _last_words(self) -> str:
         return self._log.read_text(errors="replace")[-500:].strip() or "no message"
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._selector.close()
         self._socket.close()  # the nursery reads the end of it and ends its tasks
         for room in self._rooms.values():

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -32,12 +31,7 @@ class Progress:
             self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._bars.stop()
 

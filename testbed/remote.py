@@ -11,7 +11,6 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import paramiko
@@ -42,12 +41,7 @@ class Far:
         self._connection = ssh.connected(self.host)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
 
     def ship(self, checkout: Checkout) -> str:

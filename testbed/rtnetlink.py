@@ -10,7 +10,6 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from testbed.processes import in_network
@@ -129,12 +128,7 @@ class Namespace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -6,7 +6,6 @@ only as many as this task knows.
 
 import json
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 
@@ -23,10 +22,5 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -25,7 +25,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 Moment = tuple[int, int]  # the layer's index, and when
@@ -76,12 +75,7 @@ class Stopwatch:
                 self._hooks.append(layer.register_full_backward_pre_hook(backward_started))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []

@@ -126,7 +126,7 @@ class Simulation:
         s = self.state.s
         for at, stream in enumerate(ring):
             s["next"][stream] = ring[(at + 1) % len(ring)]
-            self.state.c["in_ring"][stream] = 1
+            self.state.c["in_ring"][[stream, stream + len(s)]] = 1  # and its feeder
             s["steps"][stream] = 2 * (len(ring) - 1)
 
     def begin_ring(self, stream: int, chunk_byte: float) -> None:
