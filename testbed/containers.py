@@ -11,6 +11,7 @@ entered the namespaces would not be the image's Python.
 
 import os
 import shutil
+import signal
 import socket
 import stat
 import time
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from testbed import docker, names, processes
 from testbed.clean import SOCKETS
@@ -34,6 +35,7 @@ INSIDE = "/run/giveway"
 START_LIMIT_S = 20.0
 STACK_LIMIT_S = 180.0  # as many imports of torch at once as there are hosts, on a busy machine
 POST_MORTEM_S = 1.0
+KILLED = 128 + signal.SIGKILL
 MOST_PROCESSES = 256
 MOST_SHARES = 262144  # Linux's own limit: a host goes before whatever else the machine does
 BEST_NICE = -20
@@ -52,16 +54,11 @@ class Container:
 
     def what_happened(self, limits: ContainerSpec) -> str | None:
         """Why it cannot go on; None if it can."""
-        running, starved, code = docker.ask(
-            "inspect",
-            "-f",
-            "{{.State.Running}} {{.State.OOMKilled}} {{.State.ExitCode}}",
-            self.name,
-        ).split()
-        if starved == "true" or kills_for_memory(self._memory):
+        running, starved, code = state(self.name)
+        if starved or kills_for_memory(self._memory):
             return out_of_memory(self.host, limits)
-        if running == "false" and int(code):
-            how = f"by signal {int(code) - 128}" if int(code) > 128 else f"with code {code}"
+        if not running and code:
+            how = f"by signal {code - 128}" if code > 128 else f"with code {code}"
             return f"the container of {self.host} was ended in mid-run, {how}, from outside Giveway"
         return None
 
@@ -182,7 +179,7 @@ class Containers:
             try:
                 line, _ = door.accept()
             except TimeoutError:
-                if docker.ask("inspect", "-f", "{{.State.Running}}", name).strip() == "true":
+                if state(name).running:
                     continue
                 raise RunFailed(self._stillborn(host, name)) from None
             line.settimeout(limit_s)
@@ -195,8 +192,11 @@ class Containers:
 
     def _stillborn(self, host: str, name: str) -> str:
         """Why a container ended before its nursery was warm."""
-        starved = docker.ask("inspect", "-f", "{{.State.OOMKilled}}", name).strip() == "true"
-        if starved:
+        give_up_s = time.monotonic() + POST_MORTEM_S
+        while (now := state(name)).running and time.monotonic() < give_up_s:
+            time.sleep(0.1)  # the line closes before Docker knows
+        # Docker may learn why only later; nobody but the kernel kills a container this young.
+        if now.starved or (now.code == KILLED and self._limits.memory_byte is not None):
             return out_of_memory(host, self._limits)
         said = docker.ask("logs", "--tail", "3", name, both=True).strip()
         return f"the container of {host} ended at once: {said or 'it said nothing'}"
@@ -216,6 +216,20 @@ class Containers:
         for folder, owner in self._owners.items():
             for path in (folder, *folder.iterdir()):
                 os.chown(path, *owner)
+
+
+class State(NamedTuple):
+    """What Docker knows of a container."""
+
+    running: bool
+    starved: bool
+    code: int
+
+
+def state(name: str) -> State:
+    form = "{{.State.Running}} {{.State.OOMKilled}} {{.State.ExitCode}}"
+    running, starved, code = docker.ask("inspect", "-f", form, name).split()
+    return State(running == "true", starved == "true", int(code))
 
 
 def heard(line: socket.socket) -> bool:

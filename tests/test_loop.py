@@ -37,11 +37,11 @@ def test_a_timer_never_fires_early() -> None:
 
 @pytest.mark.parametrize("dilation", [1.0, 3.0, 7.5])
 def test_dilated_time_takes_longer_and_reads_the_same(dilation: float) -> None:
+    started_ns = time.monotonic_ns()
     loop = loop_from_now(dilation)
     loop.at(10_000_000, loop.stop)
-    started_ns = time.monotonic_ns()
     loop.run()
-    assert time.monotonic_ns() - started_ns >= 10_000_000 * dilation * 0.999
+    assert time.monotonic_ns() - started_ns >= 10_000_000 * dilation
     assert loop.clock.now_ns() >= 10_000_000
 
 

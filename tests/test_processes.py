@@ -1,6 +1,7 @@
 """Tasks have an owner: they start, they speak, and they go when it goes."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,12 @@ from workloads.control import Control
 def obedient(config: dict[str, object], control: Control) -> None:
     control.say("ready", got=config)
     control.hear()
+
+
+def aborting_at_the_end(config: dict[str, object], control: Control) -> None:
+    control.say("done")
+    control.hear()
+    os.abort()
 
 
 def failing(config: dict[str, object], control: Control) -> None:
@@ -57,6 +64,14 @@ def test_a_task_gets_its_configuration_and_ends_when_told(tmp_path: Path) -> Non
         assert crew.tasks[0].said["ready"]["got"] == {"x": 1}
         crew.dismiss()
         assert crew.tasks[0].exit_code == 0
+
+
+def test_how_a_task_ends_after_its_work_does_not_matter(tmp_path: Path) -> None:
+    with Nursery("test00", tmp_path / "nursery.log") as nursery:
+        crew = crew_of(nursery, "aborting_at_the_end", tmp_path)
+        crew.await_all("done")
+        crew.dismiss()
+        assert crew.tasks[0].exit_code == -signal.SIGABRT
 
 
 def test_a_task_that_fails_is_named_with_its_last_words(tmp_path: Path) -> None:
