@@ -120,12 +120,17 @@ def test_the_replayed_schedule_runs_as_it_stands(tmp_path: Path) -> None:
     assert len(records(experiment, 0)["end"]) == len(lines) - 1
 
 
-def test_what_older_sources_were_compiled_to_does_not_pile_up(tmp_path: Path) -> None:
-    for age in range(compiled.KEPT + 3):
-        mark = tmp_path / f"fluid-{age:012x}" / compiled.MARK.name
-        mark.parent.mkdir()
-        mark.touch()
-        os.utime(mark, (1e9 - age, 1e9 - age))
+def test_what_nobody_uses_of_the_compiled_does_not_pile_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / f"fluid-{age:012x}" for age in range(compiled.KEPT + 3)]
+    for age, folder in enumerate(folders):
+        folder.mkdir()
+        os.utime(folder, (1e9 - age, 1e9 - age))
+    oldest = folders[-1]
+    (oldest / "complete").touch()
+    os.utime(oldest, (0, 0))
+    monkeypatch.setattr(compiled, "MARK", oldest / "complete")
+    compiled.compile_once(print)  # used once more, so it is the newest
     compiled.forget_old(tmp_path)
-    left = sorted(int(folder.name.partition("-")[2], 16) for folder in tmp_path.iterdir())
-    assert left == list(range(compiled.KEPT))
+    assert set(tmp_path.iterdir()) == {oldest, *folders[: compiled.KEPT - 1]}

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ KEPT = 8  # for other checkouts on this machine; a few MB each
 def compile_once(say: Callable[[str], None]) -> None:
     """Compile everything, unless an earlier run of the same sources has."""
     if MARK.exists():
+        with suppress(PermissionError):  # another user's
+            MARK.parent.touch()  # still in use
         return
     say("compiling the simulator, once: about half a minute …")
     rehearse()
@@ -30,9 +33,9 @@ def compile_once(say: Callable[[str], None]) -> None:
 
 def forget_old(cache: Path) -> None:
     """What was compiled from sources that nobody uses any more would pile up, change by change."""
-    found = sorted(cache.glob(f"fluid-*/{MARK.name}"), key=lambda mark: -mark.stat().st_mtime)
-    for mark in found[KEPT:]:
-        shutil.rmtree(mark.parent, ignore_errors=True)
+    found = sorted(cache.glob("fluid-*"), key=lambda folder: -folder.stat().st_mtime)
+    for folder in found[KEPT:]:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def rehearse() -> None:
