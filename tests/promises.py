@@ -1,5 +1,6 @@
 """What each policy promises to two senders that fill one port, and how to measure it."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ HEADER = "start_ns,src,dst,size_byte\n"
 RATE_BPS = 100_000_000
 FLOWS, FLOW_BYTE = 4, 100_000_000  # each would take 8 s alone
 MEASURED_S = 2
+MOST_STEAL, TRIES = 0.01, 5  # as in bench/flow_starts.py
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,27 @@ def urgent_share(engine: str, policy: str, place: str, folder: Path) -> float:
     for name, (src, dst, _) in zip(("urgent", "patient"), senders, strict=True):
         rows = "".join(f"{start},{src},{dst},{FLOW_BYTE}\n" for start in range(FLOWS))
         (folder / f"{name}.csv").write_text(HEADER + rows)
-    done = giveway("run", folder / "saturated.yaml", "--engine", engine, "--out", folder / "out")
-    assert done.returncode == 0, done.stderr
-    links = pd.read_parquet(folder / "out" / policy / "seed-0" / "links.parquet")
+    links = pd.read_parquet(undisturbed(engine, folder) / "links.parquet")
     late = links[links.time_ns > 1_000_000_000]
     urgent, patient = (passed_byte(late[late.link == link]) for _, _, link in senders)
     assert (urgent + patient) * 8 / MEASURED_S > 0.9 * RATE_BPS, "the port was not full"
     return urgent / (urgent + patient)
+
+
+def undisturbed(engine: str, folder: Path) -> Path:
+    """A run in which other machines on the same hardware took next to nothing of the processors.
+
+    No shaper is on time while somebody else has them. After some tries, whatever there is.
+    """
+    for attempt in range(TRIES):
+        out = folder / f"out-{attempt}"
+        done = giveway("run", folder / "saturated.yaml", "--engine", engine, "--out", out)
+        assert done.returncode == 0, done.stderr
+        (manifest,) = out.glob("*/seed-0/manifest.json")
+        measured = json.loads(manifest.read_text())["fidelity"]["measured"]
+        if measured["cpu_steal_share"] <= MOST_STEAL:
+            break
+    return manifest.parent
 
 
 def passed_byte(links: pd.DataFrame) -> int:
