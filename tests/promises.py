@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.flow_starts import MOST_STEAL, TRIES_A_REPEAT
 from tests.conftest import giveway
 
 SATURATED = """
@@ -24,7 +25,6 @@ HEADER = "start_ns,src,dst,size_byte\n"
 RATE_BPS = 100_000_000
 FLOWS, FLOW_BYTE = 4, 100_000_000  # each would take 8 s alone
 MEASURED_S = 2
-MOST_STEAL, TRIES = 0.01, 5  # as in bench/flow_starts.py
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def undisturbed(engine: str, folder: Path) -> Path:
 
     No shaper is on time while somebody else has them. After some tries, whatever there is.
     """
-    for attempt in range(TRIES):
+    for attempt in range(TRIES_A_REPEAT):
         out = folder / f"out-{attempt}"
         done = giveway("run", folder / "saturated.yaml", "--engine", engine, "--out", out)
         assert done.returncode == 0, done.stderr

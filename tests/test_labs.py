@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from testbed.spec import load
 from tests.conftest import REPOSITORY
 
 LABS = REPOSITORY / "labs"
@@ -58,6 +59,13 @@ ALL = [one for page in sorted(LABS.glob("[0-9]*.md")) for one in exercises(page)
 def test_the_pages_have_exercises() -> None:
     assert {one.page for one in ALL} == {page.stem for page in LABS.glob("[0-9]*.md")}
     assert sum(one.answer is not None for one in ALL) >= 10
+
+
+def test_the_rack_is_that_of_the_quickstart() -> None:
+    rack = load(LABS / "rack.yaml", ("topology.delay=about 10 us",))
+    known = load(REPOSITORY / "experiments" / "quickstart.yaml")
+    besides = {"name": "", "question": "", "claims": ()}
+    assert rack.model_copy(update=besides) == known.model_copy(update=besides)
 
 
 @pytest.fixture(scope="module")
