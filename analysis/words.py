@@ -109,6 +109,8 @@ def answer(summary: dict[str, Any]) -> str:
     policies = summary["policies"]
     labels = list(policies)
     caution = _caution(policies)
+    if len(labels) == 1 and summary["backends"]:
+        return _sentence(caution + _training_stacks(summary["backends"]))
     if len(labels) == 1:
         return _sentence(caution + _only_policy(policies[labels[0]]))
     first, others = policies[labels[0]], [policies[label] for label in labels[1:]]
@@ -146,6 +148,18 @@ def _caution(policies: dict[str, Any]) -> str:
     if any(entry["fidelity"]["verdict"] == "simulated" for entry in policies.values()):
         return "In simulation, "
     return ""
+
+
+def _training_stacks(rows: Sequence[dict[str, Any]]) -> str:
+    """The same job on several stacks, under one policy."""
+    first, *others = rows
+    apart = [
+        f"{duration(row['iteration_mean_ns'])} on {row['backend']} "
+        f"({percent(row['iteration_mean_ns_change'])})"
+        for row in others
+    ]
+    on_first = f"{duration(first['iteration_mean_ns'])} on {first['backend']}"
+    return f"an iteration takes {and_list([on_first, *apart])}."
 
 
 def _only_policy(entry: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import backends, folder, overlay
+from analysis import backends, folder, overlay, words
 from tests import run_folders
 from tests.run_folders import Folder
 
@@ -44,3 +44,15 @@ def test_each_backend_is_compared_with_the_first(tmp_path: Path) -> None:
     [said, *_] = backends.sentences(rows, {row["policy"]: "P" for row in rows}, flows=True)
     assert "torch" in said
     assert "against native" in said
+
+
+def test_with_one_policy_the_answer_is_how_far_the_stacks_are_apart() -> None:
+    rows = [
+        {"backend": "native", "iteration_mean_ns": 482e6, "iteration_mean_ns_change": 0.0},
+        {"backend": "torch", "iteration_mean_ns": 489e6, "iteration_mean_ns_change": 0.0142},
+    ]
+    faithful = {"title": "FIFO", "fidelity": {"verdict": "faithful"}}
+    said = words.answer({"policies": {"fifo": faithful}, "backends": rows})
+    assert said.replace(words.SPACE, " ") == (
+        "An iteration takes 482 ms on native and 489 ms on torch (+1.4 %)."
+    )
