@@ -7,7 +7,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: ## install what is missing: Debian packages, .venv, pinned Python packages
+setup: ## install what is missing: Debian packages, .venv, pinned Python packages; compile the simulator
 	@scripts/setup.sh
 
 demo: setup ## run the quickstart experiment and print where its report is

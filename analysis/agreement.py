@@ -4,24 +4,34 @@ Disagreement between engines is a result, so it is shown beside the bounds that 
 anything was compared: 3 % for iterations, 15 % for flows, 5 points for what a policy changes.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 from rich.text import Text
 
-from analysis import compare, metrics, words
+from analysis import compare, metrics, window, words
 from analysis.folder import Plan, Results, load
-from testbed.errors import BadInput
+from analysis.metrics import FLOWS, TRAINING
+from basics.errors import BadInput
+from basics.folding import FoldingTable
 
 ITERATION_BOUND, FLOWS_BOUND, POINTS_BOUND = 0.03, 0.15, 0.05
 CLASSES = ("small", "large")
+TAIL = "slowdown_p99"  # of all flows: what other simulators of flows report their error in
+# What is kept of flows, under the keys of bench/agreement/reference.json, and the metric it is.
+OF_FLOWS = {
+    "count": "count",
+    "unfinished": "unfinished",
+    "mean_ns": "fct_mean",
+    "median_ns": "fct_p50",
+}
 # A small flow that takes longer than this lost a packet that only a timeout brought back: Linux
 # waits 200 ms or more for data, 1 s for the first packet of a connection.
 TIMEOUT_NS = 150_000_000
+MOST_LISTED = 8  # seeds in one sentence
 FEW = 20  # flows: below this a mean hangs on one or two of them
 SCHEDULE = ["flow", "mix", "src", "dst", "size_byte", "scheduled_ns"]
 
@@ -29,7 +39,7 @@ Numbers = Mapping[str, Any]  # of one policy, as `measured` makes them
 
 
 @dataclass(frozen=True)
-class Row:
+class BothEngines:
     """One number in two engines: of one policy, or the change from the first policy to another."""
 
     what: str
@@ -59,22 +69,22 @@ def measured(results: Results) -> dict[str, dict[str, Any]]:
         numbers: dict[str, Any] = {"iteration": {}, "flows": {}}
         for job in results.plan.jobs:
             rows = compare.pooled_iterations(results, job)[policy.label]
-            numbers["iteration"][job.name] = _whole(rows["duration_ns"].mean())
+            iteration = metrics.headline(TRAINING)
+            numbers["iteration"][job.name] = _whole(iteration.how.value(rows))
         for name in CLASSES:
-            fct = metrics.of_class(flows[policy.label], name)["fct_ns"].to_numpy(dtype=float)
-            done = fct[~np.isnan(fct)]
+            table = window.of_class(flows[policy.label], name)
             numbers["flows"][name] = {
-                "count": len(fct),
-                "unfinished": len(fct) - len(done),
-                "mean_ns": _whole(metrics.mean(done)),
-                "median_ns": _whole(metrics.quantile(done, 0.5)),
+                key: _whole(metrics.known(FLOWS.path(name, metric)).how.value(table))
+                for key, metric in OF_FLOWS.items()
             }
-        small = metrics.of_class(flows[policy.label], "small")["fct_ns"].to_numpy(dtype=float)
+        small = window.of_class(flows[policy.label], "small")["fct_ns"].to_numpy(dtype=float)
         in_time = small[small <= TIMEOUT_NS]
         numbers["flows"]["small"] |= {
             "timeouts": int((small > TIMEOUT_NS).sum()),
             "mean_without_timeouts_ns": _whole(metrics.mean(in_time)),
         }
+        tail = metrics.known(FLOWS.path("all", TAIL)).how.value(flows[policy.label])
+        numbers["flows"]["all"] = {TAIL: round(tail, 3) if np.isfinite(tail) else None}
         found[policy.label] = numbers
     return found
 
@@ -83,7 +93,7 @@ def _whole(value: float) -> int | None:
     return round(value) if np.isfinite(value) else None
 
 
-def rows(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> list[Row]:
+def rows(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> list[BothEngines]:
     """Every number that has a bound, policy by policy, then what the policies change."""
     return [*_values(reference, other), *_changes(reference, other)]
 
@@ -94,20 +104,24 @@ def values(numbers: Numbers) -> dict[str, tuple[float | None, float]]:
         f"{job}, iteration": (mean, ITERATION_BOUND) for job, mean in numbers["iteration"].items()
     }
     for name in CLASSES:
-        found[words.CLASS_WORDS[name]] = (numbers["flows"][name]["mean_ns"], FLOWS_BOUND)
+        found[FLOWS.called(name)] = (numbers["flows"][name]["mean_ns"], FLOWS_BOUND)
     return found
 
 
-def _values(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> Iterator[Row]:
+def _values(
+    reference: Mapping[str, Numbers], other: Mapping[str, Numbers]
+) -> Iterator[BothEngines]:
     for label, numbers in reference.items():
         theirs = values(other[label])
         for what, (mean, bound) in values(numbers).items():
             second = theirs[what][0]
             if mean and second:
-                yield Row(what, label, mean, second, bound)
+                yield BothEngines(what, label, mean, second, bound)
 
 
-def _changes(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> Iterator[Row]:
+def _changes(
+    reference: Mapping[str, Numbers], other: Mapping[str, Numbers]
+) -> Iterator[BothEngines]:
     first, *others = reference
     for label in others:
         for what, (mean, _) in values(reference[label]).items():
@@ -119,7 +133,7 @@ def _changes(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> 
             )
             if all(means):
                 a, b, c, d = (float(value or 0) for value in means)
-                yield Row(what, label, a / b - 1, c / d - 1, POINTS_BOUND, is_change=True)
+                yield BothEngines(what, label, a / b - 1, c / d - 1, POINTS_BOUND, is_change=True)
 
 
 def notes(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> list[str]:
@@ -148,6 +162,33 @@ def notes(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> lis
     return list(dict.fromkeys(found))
 
 
+def in_common(reference: Results, other: Results) -> tuple[Results, Results]:
+    """Both without the seeds that only one of them has."""
+    seeds = tuple(seed for seed in reference.plan.seeds if seed in other.plan.seeds)
+    if not seeds:
+        raise BadInput(
+            f"{other.folder}: no seed in common with {reference.folder} "
+            f"({_listed(other.plan.seeds)} and {_listed(reference.plan.seeds)}): run it with "
+            f"--seed {reference.plan.seeds[0]}"
+        )
+    return _only(reference, seeds), _only(other, seeds)
+
+
+def _only(results: Results, seeds: tuple[int, ...]) -> Results:
+    runs = {at: run for at, run in results.runs.items() if at[1] in seeds}
+    return replace(results, plan=replace(results.plan, seeds=seeds), runs=runs)
+
+
+def left_out(all_of: Results, used: Results) -> list[str]:
+    seeds = [seed for seed in all_of.plan.seeds if seed not in used.plan.seeds]
+    return [f"Left out, only in {all_of.folder}: seed {_listed(seeds)}."] if seeds else []
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    more = [f"… ({len(seeds)} in all)"] if len(seeds) > MOST_LISTED else []
+    return ", ".join([*map(str, seeds[:MOST_LISTED]), *more])
+
+
 def demand_same(reference: Results, other: Results) -> None:
     """Refuse two folders that are not the same experiment with the same flows."""
     for name, first, second in _plans(reference.plan, other.plan):
@@ -164,7 +205,7 @@ def demand_same(reference: Results, other: Results) -> None:
 
 
 def _plans(first: Plan, second: Plan) -> Iterator[tuple[str, Any, Any]]:
-    for name in ("name", "seeds", "duration_ns", "window_ns"):
+    for name in ("name", "duration_ns", "window_ns"):
         yield name, getattr(first, name), getattr(second, name)
     for name in ("policies", "jobs"):
         yield (
@@ -175,13 +216,14 @@ def _plans(first: Plan, second: Plan) -> Iterator[tuple[str, Any, Any]]:
     yield "the rate of a link", first.rates_bps, second.rates_bps
 
 
-def compared(reference: Path, other: Path) -> list[Table | str]:
+def compared(reference: Path, other: Path) -> list[FoldingTable | str]:
     """For the terminal: a table, then sentences."""
-    first, second = load(reference), load(other)
+    whole = load(reference), load(other)
+    first, second = in_common(*whole)
     demand_same(first, second)
     mine, theirs = measured(first), measured(second)
     found = rows(mine, theirs)
-    table = Table(title=f"{first.plan.name}: {first.plan.engine} and {second.plan.engine}")
+    table = FoldingTable(title=f"{first.plan.name}: {first.plan.engine} and {second.plan.engine}")
     for column in ("", "policy", first.plan.engine, second.plan.engine, "apart", "bound"):
         table.add_column(column, justify="left" if column in ("", "policy") else "right")
     for row in found:
@@ -192,18 +234,20 @@ def compared(reference: Path, other: Path) -> list[Table | str]:
     return [
         table,
         f"{within} of {len(found)} numbers are within their bounds.",
+        *left_out(whole[0], first),
+        *left_out(whole[1], second),
         *notes(mine, theirs),
     ]
 
 
-def _told(row: Row, value: float) -> Text:
+def _told(row: BothEngines, value: float) -> Text:
     return Text(words.percent(value) if row.is_change else words.duration(value))
 
 
-def _apart(row: Row) -> Text:
+def _apart(row: BothEngines) -> Text:
     text = f"{100 * row.apart:+.1f} {'points' if row.is_change else '%'}"
     return Text(text.replace("-", words.MINUS) + ("" if row.within else " (outside)"))
 
 
-def _bound(row: Row) -> Text:
+def _bound(row: BothEngines) -> Text:
     return Text(f"{100 * row.bound:.0f} {'points' if row.is_change else '%'}")

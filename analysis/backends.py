@@ -8,7 +8,13 @@ from typing import Any
 
 from analysis import metrics, words
 from analysis.compare import pooled_iterations
-from analysis.folder import Job, Results, Run
+from analysis.folder import Job, Results, SealedRun
+from analysis.link_use import link_use
+from analysis.metrics import TRAINING
+from analysis.window import iterations_in_window
+
+ITERATION = metrics.headline(TRAINING)
+SENT = "sent_byte_per_iteration"
 
 
 def side_by_side(results: Results) -> list[dict[str, Any]]:
@@ -21,17 +27,15 @@ def side_by_side(results: Results) -> list[dict[str, Any]]:
     for policy in plan.policies:
         first: dict[str, Any] | None = None
         for job in plan.jobs:
-            durations = pooled[job.name][policy.label]["duration_ns"].to_numpy(dtype=float)
-            iteration_ns = metrics.mean(durations)
             row: dict[str, Any] = {
                 "policy": policy.label,
                 "job": job.name,
                 "backend": job.backend,
-                "iteration_mean_ns": iteration_ns,
-                "sent_byte_per_iteration": _sent_byte(results.of(policy.label), results, job),
+                ITERATION.key: ITERATION.how.value(pooled[job.name][policy.label]),
+                SENT: _sent_byte(results.of(policy.label), results, job),
             }
             first = first or row
-            for metric in ("iteration_mean_ns", "sent_byte_per_iteration"):
+            for metric in (ITERATION.key, SENT):
                 row[f"{metric}_change"] = (
                     row[metric] / first[metric] - 1 if first[metric] else float("nan")
                 )
@@ -39,7 +43,7 @@ def side_by_side(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def _sent_byte(runs: list[Run], results: Results, job: Job) -> float:
+def _sent_byte(runs: list[SealedRun], results: Results, job: Job) -> float:
     """What a host of the job sends in one iteration, the mean over hosts and seeds.
 
     Over whole iterations only: training sends in bursts, and half an iteration is not half of them.
@@ -47,16 +51,14 @@ def _sent_byte(runs: list[Run], results: Results, job: Job) -> float:
     rates = results.plan.rates_bps
     found = []
     for run in runs:
-        whole = metrics.iterations_in_window(
-            run.table("iterations"), job.name, results.plan.window_ns
-        )
+        whole = iterations_in_window(run.table("iterations"), job, results.plan.window_ns)
         if whole.empty:
             continue
         span_ns = (int(whole["start_ns"].min()), int(whole["end_ns"].max()))
         iteration_s = (span_ns[1] - span_ns[0]) / 1e9 / whole["iteration"].nunique()
         found += [
             use.total * rates[link] / 8 * iteration_s
-            for link, use in metrics.link_use(run.table("links"), span_ns, rates).items()
+            for link, use in link_use(run.table("links"), span_ns, rates).items()
             if link.partition("->")[0] in job.hosts
         ]
     return sum(found) / len(found) if found else float("nan")
@@ -72,11 +74,11 @@ def sentences(rows: list[dict[str, Any]], titles: dict[str, str], flows: bool) -
             continue
         said.append(
             f"{titles[row['policy']]}: an iteration on {row['backend']} takes "
-            f"{words.duration(row['iteration_mean_ns'])}, "
-            f"{words.percent(row['iteration_mean_ns_change'])} against {first['backend']}; "
-            f"a host sends {_megabytes(row['sent_byte_per_iteration'])} in it"
+            f"{words.duration(row[ITERATION.key])}, "
+            f"{words.percent(row[f'{ITERATION.key}_change'])} against {first['backend']}; "
+            f"a host sends {_megabytes(row[SENT])} in it"
             f"{' (other flows included)' if flows else ''}, "
-            f"{words.percent(row['sent_byte_per_iteration_change'])}."
+            f"{words.percent(row[f'{SENT}_change'])}."
         )
     return said
 

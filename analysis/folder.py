@@ -5,7 +5,7 @@ whether a table is there, or which version wrote it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from testbed.errors import BadInput, GivewayError, RunFailed
-from testbed.records import NEW_TABLES, READABLE_VERSIONS, SCHEMA_VERSION, TABLES
+from basics import digests
+from basics.errors import BadInput, GivewayError, RunFailed
+from basics.records import NEW_TABLES, READABLE_VERSIONS, TABLES
 
 # From best to worst. A simulation is neither good nor bad: there was nothing to keep up with.
 VERDICTS = ("faithful", "simulated", "doubtful", "broken")
@@ -30,7 +31,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Mix:
+class MixClasses:
     name: str
     small_max_byte: float
     large_min_byte: float
@@ -51,7 +52,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Claim:
+class PlannedClaim:
     metric: str
     of: str
     against: str | None
@@ -72,9 +73,11 @@ class Plan:
     duration_ns: int
     window_ns: tuple[int, int]
     rates_bps: Mapping[str, float]  # by link
-    mixes: tuple[Mix, ...]
+    delays_ns: Mapping[str, float]  # likewise, by the file; none in plans of before they were there
+    mixes: tuple[MixClasses, ...]
     jobs: tuple[Job, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[PlannedClaim, ...]
+    cluster: Mapping[str, Any] | None = None  # its hosts and the capacity of each
 
     @property
     def first(self) -> Policy:
@@ -86,7 +89,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Run:
+class SealedRun:
     """One policy under one seed. Tables are read when first asked for, and then kept."""
 
     label: str
@@ -96,7 +99,7 @@ class Run:
     _tables: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     def table(self, name: str) -> pd.DataFrame:
-        if name in NEW_TABLES and self.manifest["schema_version"] < SCHEMA_VERSION:
+        if name in NEW_TABLES and name not in self.manifest.get(digests.TABLE_DIGESTS, ()):
             empty: pd.DataFrame = TABLES[name].empty_table().to_pandas()
             return empty
         if name not in self._tables:
@@ -113,15 +116,15 @@ class Run:
 class Results:
     folder: Path
     plan: Plan
-    runs: Mapping[tuple[str, int], Run]
+    runs: Mapping[tuple[str, int], SealedRun]
 
-    def of(self, label: str) -> list[Run]:
+    def of(self, label: str) -> list[SealedRun]:
         """The runs of one policy, in the order of the seeds."""
         return [self.runs[label, seed] for seed in self.plan.seeds]
 
 
 def load(out: Path) -> Results:
-    """Read the plan and every manifest; tables follow when they are needed."""
+    """Read the plan and every manifest, and hold the tables against it; they are read later."""
     plan = _plan(out)
     runs = {
         (policy.label, seed): _run(out, policy.label, seed)
@@ -151,8 +154,16 @@ def _plan(out: Path) -> Plan:
     return plan
 
 
+def _titles(policies: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """By label; the label itself where policies of one title differ in their options alone."""
+    titles = {entry["label"]: entry.get("title") or entry["label"] for entry in policies}
+    found = list(titles.values())
+    return {label: t if found.count(t) == 1 else label for label, t in titles.items()}
+
+
 def _parse_plan(raw: Mapping[str, Any]) -> Plan:
     begin, end = raw["window_ns"]
+    titles = _titles(raw["policies"])
     return Plan(
         name=raw["name"],
         question=raw.get("question") or "",
@@ -161,7 +172,7 @@ def _parse_plan(raw: Mapping[str, Any]) -> Plan:
         policies=tuple(
             Policy(
                 entry["label"],
-                entry.get("title") or entry["label"],
+                titles[entry["label"]],
                 entry.get("description") or "",
                 tuple(entry.get("bands") or ("all",)),
             )
@@ -171,8 +182,11 @@ def _parse_plan(raw: Mapping[str, Any]) -> Plan:
         duration_ns=int(raw["duration_ns"]),
         window_ns=(int(begin), int(end)),
         rates_bps={entry["link"]: float(entry["rate_bps"]) for entry in raw["links"]},
+        delays_ns={entry["link"]: float(entry.get("delay_ns", 0)) for entry in raw["links"]},
         mixes=tuple(
-            Mix(entry["name"], float(entry["small_max_byte"]), float(entry["large_min_byte"]))
+            MixClasses(
+                entry["name"], float(entry["small_max_byte"]), float(entry["large_min_byte"])
+            )
             for entry in raw.get("mixes", [])
         ),
         jobs=tuple(
@@ -191,7 +205,7 @@ def _parse_plan(raw: Mapping[str, Any]) -> Plan:
             for entry in raw.get("jobs", [])
         ),
         claims=tuple(
-            Claim(
+            PlannedClaim(
                 entry["metric"],
                 entry["of"],
                 entry.get("against"),
@@ -202,10 +216,11 @@ def _parse_plan(raw: Mapping[str, Any]) -> Plan:
             )
             for entry in raw.get("claims", [])
         ),
+        cluster=raw.get("cluster"),
     )
 
 
-def _run(out: Path, label: str, seed: int) -> Run:
+def _run(out: Path, label: str, seed: int) -> SealedRun:
     folder = out / label / f"seed-{seed}"
     path = folder / "manifest.json"
     again = "Run the experiment again, or leave this policy or seed out of it."
@@ -225,7 +240,13 @@ def _run(out: Path, label: str, seed: int) -> Run:
             f"{path}: fidelity verdict {verdict!r} is none of {', '.join(VERDICTS)}, "
             f"so its numbers cannot be judged. {again}"
         )
-    return Run(label, seed, folder, manifest)
+    whose = manifest.get("label"), manifest.get("seed")
+    if whose != (label, seed):
+        raise RunFailed(f"{path}: is of another run ({whose[0]}, seed {whose[1]}). {again}")
+    damaged = digests.damage(folder, manifest)
+    if damaged:
+        raise RunFailed(f"{folder}: {damaged}, so its numbers cannot be trusted. {again}")
+    return SealedRun(label, seed, folder, manifest)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from analysis import metrics
-from analysis.folder import Job, Results, Run
+from analysis.folder import Job, Results, SealedRun
 from analysis.look import DASHES, Picture, colour, new_figure, picture, styled
 from analysis.metrics import Floats
+from analysis.window import iterations_in_window
 
 ITERATIONS = 2
 
@@ -46,10 +46,10 @@ def sent_by_stack(results: Results) -> list[Picture]:
 
 
 def sent_since_start(
-    run: Run, job: Job, window_ns: tuple[int, int]
+    run: SealedRun, job: Job, window_ns: tuple[int, int]
 ) -> tuple[Floats, Floats] | None:
     """Times and bytes, both from zero, as the ports of the job's hosts counted them."""
-    whole = metrics.iterations_in_window(run.table("iterations"), job.name, window_ns)
+    whole = iterations_in_window(run.table("iterations"), job, window_ns)
     links = run.table("links")
     ours = links[links["link"].str.partition("->")[0].isin(job.hosts)]
     if whole.empty or ours.empty:

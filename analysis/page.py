@@ -21,7 +21,6 @@ def template(name: str) -> jinja2.Template:
         "duration_interval": words.duration_interval,
         "percent": words.percent,
         "percent_interval": words.percent_interval,
-        "verdict": words.verdict,
     }
     environment.globals["colours"] = look.COLOURS
     return environment.get_template(name)

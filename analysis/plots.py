@@ -2,33 +2,36 @@
 one below the other, so that they are as readable on a phone as on a wide screen.
 """
 
+import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from analysis import metrics, words
-from analysis.folder import Plan, Results
+from analysis import link_use, metrics, window, words
+from analysis.folder import Job, Plan, Results
 from analysis.look import Look, Picture, class_colour, colour, new_figure, picture, styled
-from analysis.metrics import Floats
+from analysis.metrics import FLOWS, SIZES, TRAINING, Floats
 from analysis.stats import Ints
 
 MOST_POINTS = 200  # of a curve or a cloud; more would only make the file bigger
+NARROWEST = 0.05  # of the longest iteration: an axis of iterations shows at least as much
+WIDE = 8.0  # times: jobs that are further apart have a log axis
 MOST_JOBS = 8  # with panels of their own; the others are in summary.json
-CLASS_TITLES = {"small": "Small flows", "medium": "Medium flows", "large": "Large flows"}
-BAR_STATISTICS = {"mean": "Mean", "p99": "99th percentile"}
 
 
 @styled
 def fct_cdfs(flows: Mapping[str, pd.DataFrame], looks: Mapping[str, Look]) -> list[Picture]:
     """One panel a size class. Unfinished flows count, so their curve ends below 100 %."""
     panels = []
-    for name, title in CLASS_TITLES.items():
+    for name in SIZES:
+        title = FLOWS.called(name).capitalize()
         columns = {
-            label: metrics.of_class(table, name)["fct_ns"].to_numpy(dtype=float)
+            label: window.of_class(table, name)["fct_ns"].to_numpy(dtype=float)
             for label, table in flows.items()
         }
         finished = [values[~np.isnan(values)] for values in columns.values()]
@@ -39,7 +42,7 @@ def fct_cdfs(flows: Mapping[str, pd.DataFrame], looks: Mapping[str, Look]) -> li
         medians = []
         for label, values in columns.items():
             look = looks[label]
-            times, shares = _cdf(values)
+            times, shares = cdf(values)
             axes.step(
                 times / length,
                 100 * shares,
@@ -67,94 +70,30 @@ def fct_cdfs(flows: Mapping[str, pd.DataFrame], looks: Mapping[str, Look]) -> li
 
 
 @styled
-def change_bars(summary: Mapping[str, Any], plan: Plan, looks: Mapping[str, Look]) -> list[Picture]:
-    """Change against the first policy: flows by class and iterations by job, with intervals."""
-    panels = []
-    for statistic, statistic_title in BAR_STATISTICS.items():
-        rows = [(f"{name} flows", f"flows.{name}.fct_{statistic}") for name in metrics.CLASSES[:-1]]
-        rows += [
-            (
-                _short(job.name) if len(plan.jobs) > 1 else "iterations",
-                f"training.{job.name}.iteration_{statistic}",
-            )
-            for job in plan.jobs[:MOST_JOBS]
-        ]
-        rows = [
-            row
-            for row in rows
-            if any(_change(summary, other.label, row[1]) is not None for other in plan.others)
-        ]
-        if not rows:
-            continue
-        panels.append(_bars(summary, plan, looks, rows, statistic, statistic_title))
-    return panels
-
-
-def _bars(
-    summary: Mapping[str, Any],
-    plan: Plan,
-    looks: Mapping[str, Look],
-    rows: Sequence[tuple[str, str]],
-    statistic: str,
-    title: str,
-) -> Picture:
-    others = plan.others
-    thickness = 0.78 / len(others)
-    figure, axes = new_figure(0.95 + len(rows) * (0.30 + 0.14 * len(others)))
-    said = []
-    for index, other in enumerate(others):
-        look = looks[other.label]
-        for row, (name, metric) in enumerate(rows):
-            entry = _change(summary, other.label, metric)
-            if entry is None:
-                continue
-            at = row + (index - (len(others) - 1) / 2) * thickness
-            value = 100 * entry["change"]
-            axes.barh(at, value, thickness * 0.86, color=look.colour, alpha=0.55, linewidth=0)
-            ends = words.known(entry["interval_95"])
-            if ends is not None:
-                axes.plot([100 * ends[0], 100 * ends[1]], [at, at], color=colour("ink"), lw=1.4)
-            axes.plot(value, at, look.marker, color=look.colour, markersize=5)
-            said.append(
-                f"{look.title}, {name}: {words.percent(entry['change'])} "
-                f"({words.percent_interval(entry['interval_95'])})"
-            )
-    axes.axvline(0, color=colour("ink"), linewidth=1)
-    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(visible=False, axis="y")
-    axes.spines["left"].set_visible(False)
-    low, high = axes.get_xlim()
-    axes.set_xlim(min(low, -1), max(high, 1))
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(_signed_percent))
-    axes.set_xlabel(f"change against {plan.first.title} (left is faster)")
-    axes.set_title(title)
-    return picture(
-        figure,
-        f"change-{statistic}",
-        f"{title}, change with 95 % interval. " + "; ".join(said) + ".",
-    )
-
-
-@styled
 def iteration_times(
     iterations: Mapping[str, Mapping[str, pd.DataFrame]],
     summary: Mapping[str, Any],
     plan: Plan,
     looks: Mapping[str, Look],
 ) -> list[Picture]:
-    """One panel a job: every iteration as a dot, the mean with its interval above them."""
+    """One panel a job: every iteration as a dot, the mean with its interval above them.
+
+    All panels have one axis, so that jobs can be compared by eye.
+    """
     panels = []
-    for number, job in enumerate(plan.jobs[:MOST_JOBS]):
-        tables = iterations[job.name]
-        durations = {
-            label: table["duration_ns"].to_numpy(dtype=float) for label, table in tables.items()
+    iteration = metrics.headline(TRAINING)
+    by_job = {
+        job: {
+            label: table["duration_ns"].to_numpy(dtype=float)
+            for label, table in iterations[job.name].items()
         }
-        if not any(len(values) for values in durations.values()):
+        for job in plan.jobs[:MOST_JOBS]
+    }
+    shared = _shared_axis(by_job)
+    for number, (job, durations) in enumerate(by_job.items()):
+        if shared is None or not any(len(values) for values in durations.values()):
             continue
-        longest = max(float(values.max()) for values in durations.values() if len(values))
-        length, unit = words.time_unit(longest)
+        length, unit = words.time_unit(shared.high)
         figure, axes = new_figure(1.0 + 0.42 * len(durations))
         said = []
         for row, (label, values) in enumerate(durations.items()):
@@ -165,7 +104,7 @@ def iteration_times(
                 shown / length, row + scatter, ".", color=look.colour, alpha=0.45, markersize=4
             )
             found = summary["policies"][label]["training"][job.name]
-            mean, ends = found["iteration_mean_ns"], found["interval_95"]["iteration_mean_ns"]
+            mean, ends = found[iteration.key], found["interval_95"][iteration.key]
             if mean is None:
                 continue
             if words.known(ends):
@@ -181,15 +120,56 @@ def iteration_times(
             )
             said.append(f"{look.title} {words.duration(mean)} ({words.duration_interval(ends)})")
         axes.axvline(job.compute_ns / length, color=colour("muted"), linestyle=":", linewidth=1.4)
-        axes.set_yticks(range(len(durations)), [_short(looks[label].title) for label in durations])
+        axes.set_yticks(
+            range(len(durations)), [in_lines(looks[label].title) for label in durations]
+        )
         axes.set_ylim(len(durations) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.set_xlabel(f"iteration time ({unit})")
+        shared.put_on(axes, length)
+        axes.set_xlabel(f"{iteration.heading} ({unit}{', log axis' if shared.log else ''})")
         axes.set_title(job.name)
-        alt = f"Iteration time of {job.name}, mean and 95 % interval: {'; '.join(said)}."
+        alt = f"{iteration.alone} of {job.name}, mean and 95 % interval: {'; '.join(said)}."
         panels.append(picture(figure, f"iteration-{number}", alt))
     return panels
+
+
+@dataclass(frozen=True)
+class SharedAxis:
+    """The ends of an axis that several panels have, in ns."""
+
+    low: float
+    high: float
+    log: bool
+
+    def put_on(self, axes: Any, length: float) -> None:
+        if self.log:
+            axes.set_xscale("log")
+        axes.set_xlim(self.low / length, self.high / length)
+        if self.log:
+            _log_ticks(axes)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _shared_axis(by_job: Mapping[Job, Mapping[str, Floats]]) -> SharedAxis | None:
+    """From the shortest to the longest of all, compute alone included; none without iterations.
+
+    Never so narrow that a difference of nothing fills a panel.
+    """
+    found = [
+        np.append(values, job.compute_ns)
+        for job, durations in by_job.items()
+        for values in durations.values()
+        if len(values)
+    ]
+    if not found:
+        return None
+    low, high = float(np.concatenate(found).min()), float(np.concatenate(found).max())
+    if low > 0 and high > WIDE * low:
+        return SharedAxis(low / 1.1, high * 1.1, log=True)
+    room = max(0.05 * (high - low), (NARROWEST * high - (high - low)) / 2)
+    return SharedAxis(max(0.0, low - room), high + room, log=False)
 
 
 def busiest_port(results: Results, summary: Mapping[str, Any]) -> str | None:
@@ -209,7 +189,7 @@ def utilisation(results: Results, port: str, looks: Mapping[str, Look]) -> list[
     panels = []
     for number, policy in enumerate(plan.policies):
         run = results.of(policy.label)[0]
-        edges, shares = metrics.use_over_time(run.table("links"), port, plan.rates_bps[port])
+        edges, shares = link_use.use_over_time(run.table("links"), port, plan.rates_bps[port])
         if not shares:
             continue
         figure, axes = new_figure(2.5)
@@ -232,7 +212,7 @@ def utilisation(results: Results, port: str, looks: Mapping[str, Look]) -> list[
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
         axes.set_xlabel("time (s)")
         axes.set_title(policy.title)
-        means = metrics.link_use(run.table("links"), plan.window_ns, plan.rates_bps)[port]
+        means = link_use.link_use(run.table("links"), plan.window_ns, plan.rates_bps)[port]
         said = ", ".join(
             f"{name} {words.percent(share, signed=False)}" for name, share in means.by_class.items()
         )
@@ -251,12 +231,7 @@ def _carried(manifest: Mapping[str, Any]) -> str:
     return "; ".join(f"{band}: {words.and_list(names)}" for band, names in bands.items())
 
 
-def _change(summary: Mapping[str, Any], label: str, metric: str) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = summary["policies"][label]["change"].get(metric)
-    return found if found is not None and found["change"] is not None else None
-
-
-def _cdf(values: Floats) -> tuple[Floats, Floats]:
+def cdf(values: Floats) -> tuple[Floats, Floats]:
     """(times, share of ALL flows finished by then), thinned to what a curve needs."""
     finished = np.sort(values[~np.isnan(values)])
     shares = np.arange(1, len(finished) + 1) / max(len(values), 1)
@@ -288,9 +263,6 @@ def _log_ticks(axes: Any) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _signed_percent(value: float, _: int) -> str:
-    return "0" if abs(value) < 1e-9 else f"{value:+g} %".replace("-", words.MINUS)
-
-
-def _short(name: str, most: int = 16) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def in_lines(name: str, most: int = 16) -> str:
+    """A name beside an axis, whole: in several lines, where it is long."""
+    return textwrap.fill(name, most)

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from analysis import (
+    absent,
     backends,
+    claims,
+    cluster_plots,
     compare,
     look,
+    metric_plots,
+    metrics,
     overlay,
     plots,
     straggler_plots,
@@ -22,12 +27,14 @@ from analysis import (
     timeline,
     words,
 )
-from analysis.files import write_whole
-from analysis.folder import VERDICTS, Results, load
+from analysis.folder import VERDICTS, Results, SealedRun, load
+from analysis.metrics import ALL, FLOWS, SIZES, Metric
 from analysis.page import template
 from analysis.stats import FEWEST_UNITS
 from analysis.summary import Summary, summarise
-from testbed.errors import BadInput
+from basics import units
+from basics.errors import BadInput
+from basics.files import write_whole
 
 
 def write(out: Path) -> Path:
@@ -41,8 +48,11 @@ def write(out: Path) -> Path:
 def draw(out: Path, path: Path) -> Path:
     """Who gains, who pays, as a PNG file, from the summary that `write` has left."""
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    if len(summary["policies"]) < 2 or not summary["tenants"]:
-        raise BadInput(f"{out}: one policy, or nothing measured, so there is nothing to compare.")
+    if len(summary["policies"]) < 2:
+        raise BadInput(f"{out}: one policy, so there is nothing to compare.")
+    if not tenants.measured(summary):
+        why = absent.briefly(summary)
+        raise BadInput(f"{out}: there is nothing to compare. {why}".rstrip())
     return tenant_plots.write_png(summary, path)
 
 
@@ -50,6 +60,7 @@ def render(results: Results, summary: Summary) -> str:
     plan = results.plan
     looks = look.looks(plan)
     many = tenants.many(summary)
+    titles = {policy.label: policy.title for policy in plan.policies}
     return template("report.html").render(
         summary=summary,
         plan=plan,
@@ -62,21 +73,26 @@ def render(results: Results, summary: Summary) -> str:
         fine=("faithful", "simulated"),
         runs=list(results.runs.values()),
         facts=_facts(results),
-        claims=[_claim(claim, summary) for claim in summary["claims"]],
+        claims=claims.told_all(summary),
         all_claims_hold=all(claim["holds"] for claim in summary["claims"]),
         clarity=tables.CLARITY,
         fewest=FEWEST_UNITS,
         flow_changes=_flow_changes(summary),
+        flow_numbers=_flow_numbers(summary),
         unfinished=_unfinished(summary),
+        absent=absent.told(summary),
         backends=backends.sentences(
             summary["backends"],
-            {policy.label: policy.title for policy in plan.policies},
+            titles,
             flows=bool(plan.mixes),
         ),
         job_sentences=straggler_words(results, summary),
         overlays=overlay.sent_by_stack(results),
         **_pictures(results, summary, looks),
+        host_uses=straggler_plots.host_uses(),
         **straggler_plots.pictures(results, summary, looks),
+        **cluster_plots.pictures(results, looks),
+        cluster_left=cluster_plots.said(summary),
     )
 
 
@@ -101,7 +117,8 @@ def _pictures(results: Results, summary: Summary, looks: Mapping[str, look.Look]
     bands = dict.fromkeys(band for policy in plan.policies for band in policy.bands)
     return {
         "cdfs": plots.fct_cdfs(compare.pooled_flows(results), looks),
-        "bars": plots.change_bars(summary, plan, looks),
+        "bars": metric_plots.change_bars(summary, plan, looks),
+        "values": metric_plots.values(summary, looks),
         "iterations": plots.iteration_times(iterations, summary, plan, looks),
         "port": port,
         "uses": plots.utilisation(results, port, looks) if port else [],
@@ -125,58 +142,45 @@ def _worst(results: Results) -> dict[str, Any]:
     }
 
 
-def _claim(claim: Mapping[str, Any], summary: Summary) -> dict[str, str]:
-    """A claim in the words of the report."""
-    titles = {label: entry["title"] for label, entry in summary["policies"].items()}
-    of = titles.get(claim["of"], claim["of"])
-    if claim["kind"] == "change":
-        against = titles.get(claim["against"], claim["against"])
-        bound = words.percent(claim["value"])
-        said = f"{claim['metric']} of {of} against {against}: {claim['bound']} {bound}"
-        measured = words.percent(claim["measured"])
-        interval = words.percent_interval(claim["interval_95"])
-    else:
-        timed = not claim["metric"].endswith(("slowdown", "slowdown_mean", "share", "count"))
-        timed = timed and not claim["metric"].startswith("links.")
-
-        def show(value: float | None) -> str:
-            return words.duration(value) if timed else f"{value:.3g}" if value is not None else "–"
-
-        said = f"{claim['metric']} of {of}: {claim['bound']} {show(claim['value'])}"
-        measured = show(claim["measured"])
-        ends = words.known(claim["interval_95"])
-        interval = words.duration_interval(ends) if ends and timed else ""
-    return {
-        "said": said,
-        "measured": measured,
-        "interval": interval,
-        "verdict": "holds" if claim["holds"] else "does not hold",
-        "certainty": claim["certainty"] or "",
-        "problem": claim["problem"] or "",
-    }
-
-
 def _flow_changes(summary: Summary) -> list[dict[str, Any]]:
     """Rows of the table that gives both definitions of the FCT change."""
     return [
-        {"policy": entry["title"], "metric": metric.removeprefix("flows."), **change}
+        {
+            "policy": entry["title"],
+            "metric": f"{size}.{metric.name}",
+            "verdict": words.verdict(change, metric.better),
+            **change,
+        }
         for entry in summary["policies"].values()
-        for metric, change in entry.get("change", {}).items()
-        if metric.startswith("flows.")
-        and metric.endswith(("mean", "p99"))
+        for size in entry["flows"]
+        for metric in metrics.of(FLOWS)
+        if metric.row
+        and (change := entry.get("change", {}).get(metric.path(size)))
         and change["change"] is not None
     ]
+
+
+def _flow_numbers(summary: Summary) -> tuple[list[Metric], list[dict[str, Any]]]:
+    """Every metric of flows, and a row for each policy and size class with all of them."""
+    shown = metrics.of(FLOWS)
+    rows = []
+    for entry in summary["policies"].values():
+        for size in entry["flows"]:
+            found = [(one, *claims.value_of(entry, one, size)) for one in shown]
+            cells = [(one.unit.shown(v), one.unit.interval(interval)) for one, v, interval in found]
+            rows.append({"policy": entry["title"], "size": size, "cells": cells})
+    return shown, rows
 
 
 def _unfinished(summary: Summary) -> list[str]:
     found = []
     for entry in summary["policies"].values():
-        flows = entry["flows"]["all"]
+        flows = entry["flows"][ALL]
         if flows["unfinished"]:
             by_class = words.and_list(
                 [
                     f"{entry['flows'][name]['unfinished']} {name}"
-                    for name in ("small", "medium", "large")
+                    for name in SIZES
                     if entry["flows"][name]["unfinished"]
                 ]
             )
@@ -191,6 +195,9 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     plan = results.plan
     manifests = [run.manifest for run in results.runs.values()]
     networks = [manifest.get("network") or {} for manifest in manifests]
+    # Simulations of earlier versions noted these too, though nothing was sent and nothing measured.
+    played = [run.manifest for run in results.runs.values() if not _simulated(run)]
+    wires = [manifest.get("network") or {} for manifest in played]
     versions: dict[str, set[str]] = {}
     for manifest in manifests:
         for name, version in (manifest.get("versions") or {}).items():
@@ -203,17 +210,17 @@ def _facts(results: Results) -> list[tuple[str, str]]:
             f"{begin / 1e9:g} s to {end / 1e9:g} s of {plan.duration_ns / 1e9:g} s",
         ),
         ("Engine", _distinct(manifest.get("engine") for manifest in manifests)),
-        ("Dilation", _distinct(_dilation(manifest.get("dilation")) for manifest in manifests)),
+        ("Dilation", _distinct(_dilation(manifest.get("dilation")) for manifest in played)),
         ("Kernel", _distinct(manifest.get("kernel") for manifest in manifests)),
-        ("TCP", _distinct(network.get("tcp") for network in networks)),
+        ("TCP", _distinct(_tcp(network) for network in networks)),
         (
             "Segmentation offload",
-            _distinct(_on_off(network.get("offload")) for network in networks),
+            _distinct(_on_off(network.get("offload")) for network in wires),
         ),
         ("Link delay asked for", _distinct(_delay(network) for network in networks)),
         (
             "Idle round trip measured",
-            _range([n["idle_rtt_ns"] for n in networks if n.get("idle_rtt_ns") is not None]),
+            _range([n["idle_rtt_ns"] for n in wires if n.get("idle_rtt_ns") is not None]),
         ),
         (
             "Versions",
@@ -222,6 +229,21 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("Started", _when(min(str(manifest.get("started") or "") for manifest in manifests))),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _simulated(run: SealedRun) -> bool:
+    return bool(run.fidelity["verdict"] == "simulated")
+
+
+def _tcp(network: Mapping[str, Any]) -> str | None:
+    control, window, rto_min = (
+        network.get(key) for key in ("tcp", "tcp_window_byte", "tcp_rto_min_ns")
+    )
+    if control is None:
+        return None
+    windows = "" if window is None else f", windows of {units.format_size(window)}"
+    timers = "" if rto_min is None else f", timeouts from {units.format_time(rto_min)}"
+    return f"{control}{windows}{timers}"
 
 
 def _delay(network: Mapping[str, Any]) -> str | None:
@@ -234,7 +256,7 @@ def _delay(network: Mapping[str, Any]) -> str | None:
 def _dilation(factor: float | None) -> str | None:
     if factor is None:
         return None
-    return "1 (real time)" if factor == 1 else f"{factor:g} (every second took {factor:g} s)"
+    return "1 (not slowed down)" if factor == 1 else f"{factor:g} (every second took {factor:g} s)"
 
 
 def _when(started: str) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from analysis import words
+from analysis.metrics import SHARE, TIME, Unit
 from analysis.page import template
-from analysis.sweep import unit_of
 from analysis.views import Panel
 
 
@@ -31,15 +31,15 @@ def render(
     )  # fmt: skip
 
 
-def number(value: float | None, metric: str, *, share: bool) -> str:
+def number(value: float | None, kind: str, unit: Unit) -> str:
     """A number as people write it: with one digit more than the page's other percentages."""
     if value is None:
         return words.NONE
-    if share:
-        return (
-            f"{100 * value:+.1f} %" if not metric.startswith("links.") else f"{100 * value:.2f} %"
-        )
-    if unit_of(metric) == "ns" or metric.endswith(".compute"):
-        length, unit = words.time_unit(value)
-        return f"{value / length:.4g} {unit}" if unit != "ms" else f"{value / length:.1f} ms"
+    if kind != "value":
+        return f"{100 * value:+.1f} %"
+    if unit is SHARE:
+        return f"{100 * value:.2f} %"
+    if unit is TIME:
+        length, name = words.time_unit(value)
+        return f"{value / length:.4g} {name}" if name != "ms" else f"{value / length:.1f} ms"
     return f"{value:.4g}"

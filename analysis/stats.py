@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.metrics import QUANTILES, Floats, mean, quantile
+from analysis.metrics import Floats, Statistic
 
 Ints = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.float32]  # small whole numbers: exact, and half the memory to move
@@ -28,7 +28,6 @@ Weights = npt.NDArray[np.float32]  # small whole numbers: exact, and half the me
 RESAMPLES = 2000
 FEWEST_UNITS = 5  # redrawing fewer only looks certain, so they get no interval
 DRAWS_SEED = 20201116  # fixed, so that the same records always give the same report
-STATISTICS = ("mean", *QUANTILES)
 BATCH_CELLS = 200_000  # weights worked on at once: few enough to stay in the processor's cache
 
 
@@ -56,9 +55,10 @@ class Sample:
     unit: Ints
     unit_seed: Ints
 
-    def statistics(self) -> Floats:
-        quantiles = [quantile(self.values, share) for share in QUANTILES.values()]
-        return np.array([mean(self.values), *quantiles])
+    @property
+    def units(self) -> int:
+        """How many of its units have a value."""
+        return len(np.unique(self.unit))
 
 
 def flows_sample(values: Floats, seed: Ints) -> Sample:
@@ -68,7 +68,12 @@ def flows_sample(values: Floats, seed: Ints) -> Sample:
 
 
 def resample(
-    samples: Sequence[Sample], seeds: int, *, paired: bool, resamples: int = RESAMPLES
+    samples: Sequence[Sample],
+    seeds: int,
+    statistics: Sequence[Statistic],
+    *,
+    paired: bool,
+    resamples: int = RESAMPLES,
 ) -> Floats:
     """Statistics of each sample under each draw: an array [draw, sample, statistic].
 
@@ -79,7 +84,7 @@ def resample(
     widest = max((max(len(s.unit_seed), len(s.values)) for s in samples), default=0)
     batch = max(1, BATCH_CELLS // max(widest, 1))
     ordered = [_sorted(sample) for sample in samples]
-    found = np.full((resamples, len(samples), len(STATISTICS)), np.nan)
+    found = np.full((resamples, len(samples), len(statistics)), np.nan)
     for begin in range(0, resamples, batch):
         times = drawn[begin : begin + batch]
         weights: Weights | None = None
@@ -90,6 +95,7 @@ def resample(
                 np.take(weights, sample.unit, axis=1),
                 sample.values,
                 _block(len(samples[index].values)),
+                statistics,
             )
     return found
 
@@ -159,24 +165,28 @@ def _unit_weights(generator: np.random.Generator, times: Ints, unit_seed: Ints) 
     return counts.astype(np.float32).reshape(draws, width)
 
 
-def _weighted_statistics(weights: Weights, ordered: Floats, block: int) -> Floats:
-    """Mean and quantiles of each draw; the values are sorted, weights is [draw, value].
+def _weighted_statistics(
+    weights: Weights, ordered: Floats, block: int, statistics: Sequence[Statistic]
+) -> Floats:
+    """Statistics of each draw; the values are sorted, weights is [draw, value].
 
     A quantile is found by its block first and then within it: no sum runs over all the values.
     """
     draws, count = weights.shape
-    found = np.full((draws, len(STATISTICS)), np.nan)
+    found = np.full((draws, len(statistics)), np.nan)
     if not count:
         return found
     blocks = weights.reshape(draws, count // block, block)
     below = np.cumsum(blocks.sum(axis=2), axis=1, dtype=np.float64)
     total = below[:, -1]
     filled = total > 0
-    with np.errstate(invalid="ignore"):
-        found[:, 0] = np.where(filled, (weights @ ordered) / total, np.nan)
     every = np.arange(draws)
-    for column, share in enumerate(QUANTILES.values(), start=1):
-        rank = np.maximum(np.ceil(share * total - 1e-9), 1)
+    for column, statistic in enumerate(statistics):
+        if statistic.share is None:
+            with np.errstate(invalid="ignore"):
+                found[:, column] = np.where(filled, (weights @ ordered) / total, np.nan)
+            continue
+        rank = np.maximum(np.ceil(statistic.share * total - 1e-9), 1)
         at = np.minimum((below < rank[:, None]).sum(axis=1), count // block - 1)
         before = below[every, at] - blocks[every, at].sum(axis=1)
         inside = before[:, None] + np.cumsum(blocks[every, at], axis=1)

@@ -10,10 +10,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from analysis import metrics, stragglers, words
 from analysis.folder import Plan, Results
 from analysis.look import Look, Picture, colour, new_figure, picture, styled
-from analysis.metrics import Floats
+from analysis.metrics import HOSTS, JOBS, SHARE, Floats, Metric, axis_label
 
-USES = {"computing": "workers computing", "sent": "sent", "received": "received"}
-USE_COLOURS = {"computing": "forward", "sent": "policy-2", "received": "policy-1"}
+USE_COLOURS = {"computing": "forward", "sent": "policy-2", "received": "policy-1"}  # over time
 FAR = 4  # times the 98th percentile: what lies beyond is named, not drawn
 INTERVALS = 60  # of a run, in the picture of a host over time
 
@@ -35,6 +34,7 @@ def pictures(
 @styled
 def completion(summary: Mapping[str, Any], plan: Plan, looks: Mapping[str, Look]) -> list[Picture]:
     """Each job's completion time over that under the first policy; the change of the mean."""
+    jct = metrics.headline(JOBS)
     figure, axes = new_figure(1.0 + 0.42 * len(plan.policies))
     said = []
     for row, policy in enumerate(plan.policies):
@@ -45,7 +45,7 @@ def completion(summary: Mapping[str, Any], plan: Plan, looks: Mapping[str, Look]
             continue
         scatter = 0.24 * np.random.default_rng(row).uniform(-1, 1, size=len(known))
         axes.plot(known, row + scatter, ".", color=look.colour, alpha=0.6, markersize=5)
-        change = entry.get("change", {}).get("jobs.jct_mean") or {"change": 0.0}
+        change = entry.get("change", {}).get(jct.path()) or {"change": 0.0}
         ends = words.known(change.get("interval_95"))
         if ends is not None:
             axes.plot([1 + ends[0], 1 + ends[1]], [row, row], color=colour("ink"), linewidth=2)
@@ -59,9 +59,9 @@ def completion(summary: Mapping[str, Any], plan: Plan, looks: Mapping[str, Look]
     axes.set_ylim(len(plan.policies) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel(f"job completion time over that under {plan.first.title}")
-    axes.set_title("Job completion times")
-    alt = f"Job completion time over that under {plan.first.title}, mean: {'; '.join(said)}."
+    axes.set_xlabel(f"{jct.heading} over that under {plan.first.title}")
+    axes.set_title(f"{jct.alone}s")
+    alt = f"{jct.alone} over that under {plan.first.title}, mean: {'; '.join(said)}."
     return [picture(figure, "completion", alt)]
 
 
@@ -85,34 +85,34 @@ def wait_cdfs(
     }
     if not any(len(table) for table in opened.values()):
         return []
-    longest = max(float(table["mean_ns"].max()) for table in opened.values() if len(table))
-    length, unit = words.time_unit(longest)
     return [
         _cdf(
-            "wait-mean", "Mean wait at a barrier", f"mean wait ({unit})",
-            {label: table["mean_ns"].to_numpy(dtype=float) / length
-             for label, table in opened.items()},
-            summary, looks, "barrier_wait_mean_ns", length,
-        ),
-        _cdf(
-            "wait-variance", "Variance of the waits at a barrier", "variance (ms²)",
-            {label: table["variance_ms2"].to_numpy(dtype=float)
-             for label, table in opened.items()},
-            summary, looks, "barrier_wait_variance_ms2", 1.0,
-        ),
-    ]  # fmt: skip
+            slug,
+            metrics.known(path),
+            {label: table[column].to_numpy(dtype=float) for label, table in opened.items()},
+            summary,
+            looks,
+        )
+        for slug, path, column in (
+            ("wait-mean", "jobs.barrier_wait_mean", "mean_ns"),
+            ("wait-variance", "jobs.barrier_wait_variance", "variance_ms2"),
+        )
+    ]
 
 
 def _cdf(
     slug: str,
-    title: str,
-    label: str,
+    metric: Metric,
     columns: Mapping[str, Floats],
     summary: Mapping[str, Any],
     looks: Mapping[str, Look],
-    key: str,
-    length: float,
 ) -> Picture:
+    """Of a metric of jobs, barrier by barrier."""
+    key, title = metric.key, metric.alone
+    longest = max(float(values.max()) for values in columns.values() if len(values))
+    length, unit = metric.unit.axis(longest)
+    columns = {name: values / length for name, values in columns.items()}
+    label = axis_label(title[0].lower() + title[1:], unit)
     figure, axes = new_figure()
     said = []
     for row, (name, values) in enumerate(columns.items()):
@@ -131,10 +131,9 @@ def _cdf(
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
     axes.set_xlim(left=0)
     most = max(float(np.quantile(values, 0.98)) for values in columns.values() if len(values))
-    longest = max(float(values.max()) for values in columns.values() if len(values))
-    if most > 0 and longest > FAR * most:  # a few barriers must not hide all the others
+    if most > 0 and longest / length > FAR * most:  # a few must not hide all the others
         axes.set_xlim(0, 1.25 * most)
-        label += f", up to {longest:.3g}"
+        label += f", up to {longest / length:.3g}"
     axes.set_xlabel(label)
     axes.set_title(title)
     alt = f"{title}: share of barriers at or below a {label}. Means over jobs: {', '.join(said)}."
@@ -144,29 +143,37 @@ def _cdf(
 @styled
 def host_bars(summary: Mapping[str, Any], looks: Mapping[str, Look]) -> list[Picture]:
     """What hosts do on average while jobs run, policy by policy."""
-    labels = list(summary["policies"])
+    labels, uses = (
+        list(summary["policies"]),
+        [one for one in metrics.of(HOSTS) if one.unit is SHARE],
+    )
     thickness = 0.78 / len(labels)
-    figure, axes = new_figure(0.95 + len(USES) * (0.30 + 0.14 * len(labels)))
+    figure, axes = new_figure(0.95 + len(uses) * (0.30 + 0.14 * len(labels)))
     said = []
     for index, label in enumerate(labels):
         look, found = looks[label], summary["policies"][label]["jobs"]["hosts"]
-        for row, (name, title) in enumerate(USES.items()):
-            if found[name] is None:
+        for row, use in enumerate(uses):
+            if found[use.key] is None:
                 continue
             at = row + (index - (len(labels) - 1) / 2) * thickness
-            value = 100 * found[name]
+            value = 100 * found[use.key]
             axes.barh(at, value, thickness * 0.86, color=look.colour, alpha=0.55, linewidth=0)
-            ends = words.known(found["interval_95"][name])
+            ends = words.known(found["interval_95"][use.key])
             if ends is not None:
                 axes.plot([100 * ends[0], 100 * ends[1]], [at, at], color=colour("ink"), lw=1.4)
-            said.append(f"{look.title}, {title}: {words.percent(found[name], signed=False)}")
-    axes.set_yticks(range(len(USES)), list(USES.values()))
-    axes.set_ylim(len(USES) - 0.5, -0.5)
+            said.append(f"{look.title}, {use.title}: {use.unit.shown(found[use.key])}")
+    axes.set_yticks(range(len(uses)), [use.title for use in uses])
+    axes.set_ylim(len(uses) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
     axes.set_xlabel("mean over hosts while jobs run")
     axes.set_title("Use of hosts")
     return [picture(figure, "host-use", f"Use of hosts while jobs run. {'; '.join(said)}.")]
+
+
+def host_uses() -> dict[str, str]:
+    """The legend of a host over time: the name of a colour, and what it stands for."""
+    return {name: metrics.known(HOSTS.path("", use)).title for use, name in USE_COLOURS.items()}
 
 
 @styled
@@ -187,7 +194,8 @@ def host_times(results: Results, looks: Mapping[str, Look]) -> list[Picture]:
             if np.isnan(values).all():
                 continue
             axes.stairs(100 * values, edges / 1e9, color=colour(USE_COLOURS[name]), linewidth=1.3)
-            said.append(f"{USES[name]} {words.percent(metrics.mean(values), signed=False)}")
+            use = metrics.known(HOSTS.path("", name))
+            said.append(f"{use.title} {use.unit.shown(metrics.mean(values))}")
         axes.set_ylim(0, 102)
         axes.set_xlim(0, plan.duration_ns / 1e9)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
@@ -206,7 +214,8 @@ def by_placement(
 
     `tables` holds, by placement from skewed to uniform, the `policies` of its summary.json.
     """
-    found = [entry[label]["jobs"]["jct_mean_ns"] for entry in tables.values() for label in policies]
+    jct = metrics.headline(JOBS)
+    found = [entry[label]["jobs"][jct.key] for entry in tables.values() for label in policies]
     length, unit = words.time_unit(max((ns for ns in found if ns is not None), default=1.0))
     figure, axes = new_figure()
     said = []
@@ -214,20 +223,20 @@ def by_placement(
     for index, label in enumerate(policies):
         look = looks[label]
         jobs = [entry[label]["jobs"] for entry in tables.values()]
-        values = np.array([np.nan if job["jct_mean_ns"] is None else job["jct_mean_ns"]
+        values = np.array([np.nan if job[jct.key] is None else job[jct.key]
                            for job in jobs], dtype=float) / length  # fmt: skip
         at = places + 0.06 * (index - (len(policies) - 1) / 2)
         axes.plot(at, values, color=look.colour, linestyle=look.dash, marker=look.marker)
         for place, job in zip(at, jobs, strict=True):
-            ends = words.known(job["interval_95"]["jct_mean_ns"])
+            ends = words.known(job["interval_95"][jct.key])
             if ends is not None:
                 axes.plot([place] * 2, np.array(ends) / length, color=look.colour, linewidth=1.4)
         said.append(f"{look.title} " + ", ".join(f"{value:.3g}" for value in values))
     axes.set_xticks(places, list(tables), rotation=30, ha="right")
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"mean job completion time ({unit})")
-    axes.set_title("Job completion time against placement")
-    alt = f"Mean job completion time ({unit}) for {', '.join(tables)}: {'; '.join(said)}."
+    axes.set_ylabel(f"mean {jct.heading} ({unit})")
+    axes.set_title(f"{jct.alone} against placement")
+    alt = f"Mean {jct.heading} ({unit}) for {', '.join(tables)}: {'; '.join(said)}."
     return picture(figure, "placement", alt)
 
 

@@ -5,25 +5,16 @@ server, and leaves it when the servers have what they wait for: between lies its
 differ within a barrier are a straggler's doing.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from analysis import compare, stats
-from analysis.compare import Measured, Pair
-from analysis.folder import Plan, Results, Run
-from analysis.metrics import Floats, mean
-
-# A value of one job in one run -> summary.json's key for its mean over jobs and runs.
-JOB_KEYS = {
-    "jct_ns": "jct_mean_ns",
-    "wait_mean_ns": "barrier_wait_mean_ns",
-    "wait_variance_ms2": "barrier_wait_variance_ms2",
-    "straggler_share": "straggler_share",
-}
-HOST_VALUES = ("computing", "sent", "received")
+from analysis import compare
+from analysis.compare import Comparison, Pair
+from analysis.folder import Plan, Results, SealedRun
+from analysis.metrics import HOSTS, JOBS, Floats, Subject, mean
 
 
 def present(plan: Plan) -> bool:
@@ -56,8 +47,8 @@ def barriers(table: pd.DataFrame, window_ns: tuple[int, int]) -> pd.DataFrame:
     return found[(found["open_ns"] >= begin) & (found["open_ns"] <= end)]
 
 
-def job_values(run: Run, plan: Plan) -> pd.DataFrame:
-    """One row a job of a run: its completion time, and its barriers on average."""
+def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
+    """One row a job of a run: its completion time, what became of it, its barriers on average."""
     jobs = run.table("jobs").set_index("job")
     opened = barriers(run.table("barriers"), plan.window_ns)
     rows = []
@@ -74,15 +65,17 @@ def job_values(run: Run, plan: Plan) -> pd.DataFrame:
                 "wait_variance_ms2": mean(own["variance_ms2"].to_numpy(dtype=float)),
                 "straggler_share": float(own["last_ns"].iloc[1:].sum()) / span,
                 "barriers": len(own),
+                "status": jobs["status"].get(job.name),
+                "made": jobs["made"].get(job.name),
             }
         )
-    return pd.DataFrame(rows).set_index("job")
+    return pd.DataFrame(rows)
 
 
 # ---- hosts
 
 
-def busy_span(run: Run, plan: Plan) -> tuple[float, float]:
+def busy_span(run: SealedRun, plan: Plan) -> tuple[float, float]:
     """From the first job's start until the last is done, else until the window's end."""
     ends = run.table("jobs")["end_ns"].dropna()
     begin = min(job.start_ns for job in plan.jobs)
@@ -90,17 +83,16 @@ def busy_span(run: Run, plan: Plan) -> tuple[float, float]:
     return begin, plan.window_ns[1] if unfinished or not len(ends) else float(ends.max())
 
 
-def host_values(run: Run, plan: Plan) -> pd.DataFrame:
+def host_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
     """One row a host: shares of the time that jobs ran, over all of it."""
     edges = np.array(busy_span(run, plan))
     return pd.DataFrame(
-        {
-            host: {
-                name: float(values[0]) for name, values in use_of(run, plan, host, edges).items()
-            }
+        [
+            {"host": host}
+            | {name: float(values[0]) for name, values in use_of(run, plan, host, edges).items()}
             for host in hosts(plan)
-        }
-    ).T.rename_axis("host")
+        ]
+    )
 
 
 def hosts(plan: Plan) -> list[str]:
@@ -108,7 +100,7 @@ def hosts(plan: Plan) -> list[str]:
     return list(dict.fromkeys(name for job in plan.jobs for name in (*job.servers, *job.hosts)))
 
 
-def use_of(run: Run, plan: Plan, host: str, edges: Floats) -> dict[str, Floats]:
+def use_of(run: SealedRun, plan: Plan, host: str, edges: Floats) -> dict[str, Floats]:
     """What a host does between each two edges.
 
     computing: the share of its workers' time that they computed (compute is played, so the
@@ -132,7 +124,7 @@ def use_of(run: Run, plan: Plan, host: str, edges: Floats) -> dict[str, Floats]:
     return found
 
 
-def _computing(run: Run, plan: Plan, host: str, edges: Floats) -> Floats:
+def _computing(run: SealedRun, plan: Plan, host: str, edges: Floats) -> Floats:
     mine = [
         (job.name, rank) for job in plan.jobs for rank, on in enumerate(job.hosts) if on == host
     ]
@@ -150,71 +142,45 @@ def _computing(run: Run, plan: Plan, host: str, edges: Floats) -> Floats:
 # ---- all of it, compared
 
 
-def summarise(
-    results: Results, pairs: Iterable[Pair], resamples: int
-) -> tuple[dict[str, dict[str, Any]], dict[Pair, dict[str, stats.Change]]]:
-    """For summary.json: an entry for each policy, and the changes of each pair of policies."""
-    pairs = list(pairs)
-    plan = results.plan
-    entries: dict[str, dict[str, Any]] = {policy.label: {} for policy in plan.policies}
-    changes: dict[Pair, dict[str, stats.Change]] = {pair: {} for pair in pairs}
+@dataclass(frozen=True)
+class Waiting:
+    """Such jobs and their hosts: the rows of each policy, all seeds in one table, and compared."""
+
+    tables: Mapping[Subject, Mapping[str, pd.DataFrame]]
+    measured: Mapping[Subject, Comparison]
+
+
+def compared(results: Results, pairs: Iterable[Pair], resamples: int) -> Waiting | None:
+    """None where there are no such jobs."""
+    plan, pairs = results.plan, list(pairs)
     if not present(plan):
-        return entries, changes
-    jobs = _pooled(results, job_values)
-    machines = _pooled(results, host_values)
-    for label, entry in entries.items():
-        status = pd.concat([run.table("jobs")["status"] for run in results.of(label)])
-        entry |= {
-            "count": len(status),
-            "finished": int((status == "finished").sum()),
-            "failed": int((status == "failed").sum()),
-            "interval_95": {},
-            "hosts": {"interval_95": {}},
-            "by_job": _by_job(jobs[label], jobs[plan.first.label]),
-        }
-    for value, key in JOB_KEYS.items():
-        measured = _compared(jobs, value, plan, pairs, resamples)
-        for label, entry in entries.items():
-            _add(entry, key, measured.intervals[label][value])
-        metric = key.removesuffix("_ns").removesuffix("_ms2")  # as claims name it
-        for pair in pairs:
-            changes[pair][f"jobs.{metric}"] = measured.changes[pair][value]
-    for value in HOST_VALUES:
-        measured = _compared(machines, value, plan, pairs, resamples)
-        for label, entry in entries.items():
-            _add(entry["hosts"], value, measured.intervals[label][value])
-    return entries, changes
+        return None
+    tables = {JOBS: _pooled(results, job_values), HOSTS: _pooled(results, host_values)}
+    measured = {
+        subject: compare.compared(subject, found, plan.seeds, pairs, resamples)
+        for subject, found in tables.items()
+    }
+    return Waiting(tables, measured)
 
 
-def _add(entry: dict[str, Any], key: str, found: stats.Estimate) -> None:
-    entry[key] = found.point
-    entry["interval_95"][key] = [found.low, found.high]
-
-
-def _pooled(results: Results, values: Any) -> dict[str, pd.DataFrame]:
-    """The values of every run, by policy; the index is (seed, job or host)."""
+def _pooled(
+    results: Results, values: Callable[[SealedRun, Plan], pd.DataFrame]
+) -> dict[str, pd.DataFrame]:
+    """The values of every run, by policy."""
     return {
         policy.label: pd.concat(
-            {run.seed: values(run, results.plan) for run in results.of(policy.label)},
-            names=["seed"],
+            [values(run, results.plan).assign(seed=run.seed) for run in results.of(policy.label)],
+            ignore_index=True,
         )
         for policy in results.plan.policies
     }
 
 
-def _compared(
-    pooled: Mapping[str, pd.DataFrame],
-    value: str,
-    plan: Plan,
-    pairs: list[Pair],
-    resamples: int,
-) -> Measured:
-    columns = {label: table[value] for label, table in pooled.items()}
-    return compare.compare_values(columns, plan.seeds, pairs, {"mean": value}, resamples)
-
-
-def _by_job(own: pd.DataFrame, first: pd.DataFrame) -> dict[str, dict[str, float]]:
+def by_job(own: pd.DataFrame, first: pd.DataFrame) -> dict[str, dict[str, float]]:
     """The mean over seeds of each job, and its completion time over that under the first policy."""
+    own, first = (
+        table.set_index(["seed", "job"]).drop(columns=["status", "made"]) for table in (own, first)
+    )
     normalised = (own["jct_ns"] / first["jct_ns"]).rename("jct_normalised")
     means = own.join(normalised).groupby(level="job", sort=False).mean()
     return {

@@ -6,18 +6,45 @@ could not be measured is null, never NaN and never left out.
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
-from analysis import backends, claims, compare, metrics, stragglers, tenants, words
-from analysis.compare import Measured, Pair
-from analysis.folder import VERDICTS, Plan, Results, Run
+from analysis import (
+    absent,
+    backends,
+    claims,
+    cluster,
+    compare,
+    link_use,
+    metrics,
+    stragglers,
+    tenants,
+    window,
+)
+from analysis.answer import answer
+from analysis.compare import Comparison, Pair
+from analysis.folder import VERDICTS, Plan, Results, SealedRun
+from analysis.metrics import (
+    CLUSTER,
+    FLOWS,
+    HOSTS,
+    JOBS,
+    LINKS,
+    MIXES,
+    SHARING,
+    SIZE_CLASSES,
+    TIERS,
+    TRAINING,
+    Subject,
+)
 from analysis.stats import RESAMPLES, Change, Estimate
-from testbed.records import SCHEMA_VERSION
+from analysis.stragglers import Waiting
+from basics.records import SCHEMA_VERSION
 
 Summary = dict[str, Any]
+SUMMARY_VERSION = 2  # a sweep makes summaries of other versions again
 
 
 def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
@@ -25,45 +52,62 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
     plan = results.plan
     pairs = _pairs(plan)
     flows = compare.pooled_flows(results)
+    classes = {
+        name: {label: window.of_class(table, name) for label, table in flows.items()}
+        for name in SIZE_CLASSES
+    }
     iterations = {job.name: compare.pooled_iterations(results, job) for job in plan.jobs}
-    by_class = {
-        name: compare.compare_flows(flows, name, plan.seeds, pairs, resamples)
-        for name in metrics.CLASSES
-    }
-    by_job = {
-        job.name: compare.compare_iterations(iterations[job.name], plan.seeds, pairs, resamples)
-        for job in plan.jobs
-    }
+
+    def compared(subject: Subject, tables: Mapping[str, pd.DataFrame]) -> Comparison:
+        return compare.compared(subject, tables, plan.seeds, pairs, resamples)
+
+    by_class = {name: compared(FLOWS, tables) for name, tables in classes.items()}
+    by_job = {name: compared(TRAINING, tables) for name, tables in iterations.items()}
     by_family = tenants.measured_families(plan, iterations, by_job, pairs, resamples)
-    changes = {pair: _changes(pair, by_class, by_job) for pair in pairs}
-    jobs, job_changes = stragglers.summarise(results, pairs, resamples)
-    for pair, found in job_changes.items():
-        changes[pair] |= {metric: _change(change) for metric, change in found.items()}
+    without = absent.absent(results, flows)
+    mixes = compare.pooled_mixes(results)
+    of_mix = {
+        mix.name: {label: table[table["mix"] == mix.name] for label, table in mixes.items()}
+        for mix in plan.mixes
+    }
+    by_mix = {name: compared(MIXES, tables) for name, tables in of_mix.items()}
+    waiting = stragglers.compared(results, pairs, resamples)
+    parts = [(FLOWS, name, found) for name, found in by_class.items()]
+    parts += [(MIXES, name, found) for name, found in by_mix.items()]
+    parts += [(TRAINING, name, found) for name, found in by_job.items()]
+    parts += [
+        (subject, "", found) for subject, found in (waiting.measured if waiting else {}).items()
+    ]
+    crowd = cluster.compared(results, pairs, resamples)
+    parts += [(CLUSTER, "", crowd.measured)] if crowd else []
+    changes = {pair: _changes(pair, parts) for pair in pairs}
     policies: dict[str, Any] = {}
     for policy in plan.policies:
         label = policy.label
-        links = _links(results.of(label), plan)
+        ports = link_use.by_link(results.of(label), plan)
+        links = link_use.rows(ports)
         entry: dict[str, Any] = {
             "title": policy.title,
             "description": policy.description,
             "flows": {
-                name: {
-                    **metrics.flow_statistics(metrics.of_class(flows[label], name)),
-                    "interval_95": _intervals(by_class[name].intervals[label]),
-                }
-                for name in metrics.CLASSES
+                name: _entry(FLOWS, tables[label], by_class[name].intervals[label])
+                for name, tables in classes.items()
             },
+            "mixes": {
+                name: _entry(MIXES, tables[label], by_mix[name].intervals[label])
+                for name, tables in of_mix.items()
+            },
+            "sharing": _entry(SHARING, mixes[label]) if len(plan.mixes) > 1 else {},
             "training": {
-                job.name: {
-                    **metrics.training_statistics(iterations[job.name][label], job.compute_ns),
-                    "iterations": _distinct(iterations[job.name][label]),
-                    "interval_95": _intervals(by_job[job.name].intervals[label]),
-                }
-                for job in plan.jobs
+                name: _entry(TRAINING, tables[label], by_job[name].intervals[label])
+                for name, tables in iterations.items()
             },
-            "jobs": jobs[label],
-            "links": links,
-            "tiers": _tiers(links["by_link"]),
+            "jobs": _jobs(waiting, label, plan) if waiting else {},
+            "cluster": _entry(CLUSTER, crowd.tables[label], crowd.measured.intervals[label])
+            if crowd
+            else {},
+            "links": {**_entry(LINKS, links), "by_link": ports},
+            "tiers": {tier: _entry(TIERS, found) for tier, found in link_use.tiers(links).items()},
             "fidelity": _fidelity(results.of(label)),
         }
         if policy is not plan.first:
@@ -74,10 +118,15 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
         policies[label] = entry
     summary: Summary = {
         "schema_version": SCHEMA_VERSION,
+        "summary_version": SUMMARY_VERSION,
         "name": plan.name,
         "question": plan.question,
         "engine": plan.engine,
         "digest": digest(results),
+        "digests": {
+            label: {str(run.seed): run.manifest.get("digest") for run in results.of(label)}
+            for label in policies
+        },
         "seeds": list(plan.seeds),
         "window_ns": list(plan.window_ns),
         "interval": {
@@ -85,13 +134,15 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
             "resamples": resamples,
             "over": "seeds and flows" if len(plan.seeds) > 1 else "flows of one seed",
         },
-        "tenants": tenants.tenants(plan, by_class, by_family),
+        "metrics": metrics.described(),
+        "tenants": tenants.tenants(plan, by_class, by_family, without),
+        "absent": without,
         "policies": policies,
         "backends": backends.side_by_side(results),
     }
     summary["claims"] = [claims.check(claim, policies, changes) for claim in plan.claims]
     cleaned: Summary = _without_nan(summary)
-    cleaned["answer"] = words.answer(cleaned)
+    cleaned["answer"] = answer(cleaned)
     return cleaned
 
 
@@ -120,20 +171,35 @@ def _pairs(plan: Plan) -> list[Pair]:
     return list(dict.fromkeys(wanted))
 
 
-def _changes(
-    pair: Pair, by_class: Mapping[str, Measured], by_job: Mapping[str, Measured]
+def _entry(
+    subject: Subject, table: pd.DataFrame, intervals: Mapping[str, Estimate] | None = None
 ) -> dict[str, Any]:
-    found = {
-        f"flows.{name}.{metric}": _change(change)
-        for name, measured in by_class.items()
-        for metric, change in measured.changes[pair].items()
-    }
-    found |= {
-        f"training.{job}.{metric}": _change(change)
-        for job, measured in by_job.items()
-        for metric, change in measured.changes[pair].items()
-    }
+    """Every metric of a subject, by its key, and the intervals of those that have one."""
+    found: dict[str, Any] = {one.key: one.how.value(table) for one in metrics.of(subject)}
+    if intervals is not None:
+        found["interval_95"] = {
+            one.key: [intervals[one.name].low, intervals[one.name].high]
+            for one in metrics.of(subject)
+            if one.name in intervals
+        }
     return found
+
+
+def _jobs(waiting: Waiting, label: str, plan: Plan) -> dict[str, Any]:
+    jobs, hosts = (
+        _entry(subject, waiting.tables[subject][label], waiting.measured[subject].intervals[label])
+        for subject in (JOBS, HOSTS)
+    )
+    own, first = (waiting.tables[JOBS][name] for name in (label, plan.first.label))
+    return {**jobs, "hosts": hosts, "by_job": stragglers.by_job(own, first)}
+
+
+def _changes(pair: Pair, parts: Iterable[tuple[Subject, str, Comparison]]) -> dict[str, Any]:
+    return {
+        subject.path(whose, name): _change(change)
+        for subject, whose, measured in parts
+        for name, change in measured.changes[pair].items()
+    }
 
 
 def _change(change: Change) -> dict[str, Any]:
@@ -149,58 +215,7 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float]]:
-    return {f"{name}_ns": [found.low, found.high] for name, found in estimates.items()}
-
-
-def _distinct(iterations: pd.DataFrame) -> int:
-    return len(iterations[["seed", "iteration"]].drop_duplicates())
-
-
-def _links(runs: list[Run], plan: Plan) -> dict[str, Any]:
-    """Utilisation over the window, the mean over seeds; drops are summed."""
-    uses = [metrics.link_use(run.table("links"), plan.window_ns, plan.rates_bps) for run in runs]
-    by_link: dict[str, Any] = {}
-    for link in plan.rates_bps:
-        found = [use[link] for use in uses if link in use]
-        if not found:
-            continue
-        names = sorted({name for use in found for name in use.by_class})
-        by_link[link] = {
-            "utilisation": _mean([use.total for use in found]),
-            "by_class": {
-                name: _mean([use.by_class.get(name, 0.0) for use in found]) for name in names
-            },
-            "drops": sum(use.drops for use in found),
-        }
-    return {
-        "utilisation_mean": _mean([entry["utilisation"] for entry in by_link.values()]),
-        "utilisation_max": max(
-            (entry["utilisation"] for entry in by_link.values()), default=float("nan")
-        ),
-        "drops": sum(entry["drops"] for entry in by_link.values()),
-        "by_link": by_link,
-    }
-
-
-def _tiers(by_link: Mapping[str, Any]) -> dict[str, Any]:
-    """Utilisation of the links between the same two kinds of node, where there are several."""
-    found: dict[str, list[float]] = {}
-    for link, entry in by_link.items():
-        found.setdefault(metrics.tier_of(link), []).append(entry["utilisation"])
-    if len(found) <= 2:  # there and back: one rack
-        return {}
-    return {
-        tier: {"utilisation_mean": _mean(values), "utilisation_max": max(values)}
-        for tier, values in found.items()
-    }
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
-
-
-def _fidelity(runs: list[Run]) -> dict[str, Any]:
+def _fidelity(runs: list[SealedRun]) -> dict[str, Any]:
     worst = max((run.fidelity["verdict"] for run in runs), key=VERDICTS.index)
     return {
         "verdict": worst,

@@ -16,12 +16,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis import folder
-from analysis.claims import metric_of
-from analysis.files import write_whole
-from analysis.summary import Summary, digest, summarise
-from testbed.errors import BadInput, RunFailed
-from testbed.records import SCHEMA_VERSION
+from analysis import folder, link_use, metrics
+from analysis.claims import value_of
+from analysis.metrics import BANDS, SUBJECTS, Metric
+from analysis.summary import SUMMARY_VERSION, Summary, digest, summarise
+from basics.errors import BadInput
+from basics.files import whole, write_whole
+from basics.records import SCHEMA_VERSION
 
 # Draws for each interval: a tenth of the width of an interval is enough for a map of many cells.
 RESAMPLES = 500
@@ -29,7 +30,7 @@ POINTS = "points"
 
 
 @dataclass(frozen=True)
-class Axis:
+class GridAxis:
     name: str
     title: str
     labels: tuple[str, ...]
@@ -44,7 +45,7 @@ class Grid:
     question: str
     engine: str
     command: str
-    axes: tuple[Axis, ...]
+    axes: tuple[GridAxis, ...]
     points: Mapping[tuple[str, ...], Path]  # by its labels, one an axis
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -82,12 +83,8 @@ def write(out: Path) -> Path:
     grid = load(out)
     table = pa.Table.from_pandas(grid.table, preserve_index=False)
     path = out / "summary.parquet"
-    half = path.with_name(path.name + ".half")
-    try:
-        pq.write_table(table, half)
-        half.rename(path)
-    except OSError as problem:
-        raise RunFailed(f"{path}: cannot be written ({problem.strerror or problem})") from problem
+    with whole(path) as beside:
+        pq.write_table(table, beside)
     return write_whole(out / "report.html", sweep_report.render(grid))
 
 
@@ -107,7 +104,7 @@ def load(out: Path) -> Grid:
             question=raw["question"],
             engine=raw["engine"],
             command=raw["command"],
-            axes=tuple(Axis(a["name"], a["title"], tuple(a["labels"])) for a in raw["axes"]),
+            axes=tuple(GridAxis(a["name"], a["title"], tuple(a["labels"])) for a in raw["axes"]),
             points={
                 tuple(point["at"].values()): out / POINTS / point["folder"]
                 for point in raw["points"]
@@ -120,13 +117,18 @@ def load(out: Path) -> Grid:
 
 
 def measure(point: Path) -> Summary:
-    """The summary of one point; the one that it has, if that is of the very same records."""
+    """The summary of one point; the one that it has, if that is of the very same records.
+
+    One that was written when there were other metrics is made again.
+    """
     results = folder.load(point)
     path = point / "summary.json"
     try:
         known: Summary = json.loads(path.read_text(encoding="utf-8"))
         enough = known["interval"]["resamples"] >= RESAMPLES
-        if enough and known["digest"] == digest(results):
+        same = known["summary_version"] == SUMMARY_VERSION
+        same = same and known["metrics"] == metrics.described()
+        if enough and same and known["digest"] == digest(results):
             return known
     except (OSError, ValueError, KeyError, TypeError):
         pass
@@ -137,19 +139,19 @@ def measure(point: Path) -> Summary:
 
 def rows_of(summary: Summary) -> Iterator[dict[str, Any]]:
     """Every metric of every policy, with its interval and its change against the first policy."""
-    seeds = len(summary["seeds"])
     for label, entry in summary["policies"].items():
         changes = entry.get("change", {})
-        for metric in metrics_of(entry):
-            value, interval = metric_of(entry, metric)
+        shared = {"seeds": len(summary["seeds"]), "fidelity": entry["fidelity"]["verdict"]}
+        for metric, whose in metrics_of(entry):
+            value, interval = value_of(entry, metric, whose)
             low, high = interval or (None, None)
-            change = changes.get(metric) or {}
+            change = changes.get(metric.path(whose)) or {}
             change_low, change_high = change.get("interval_95") or (None, None)
             thesis_low, thesis_high = change.get("reduction_thesis_interval_95") or (None, None)
             yield {
                 "policy": label,
-                "metric": metric,
-                "unit": unit_of(metric),
+                "metric": metric.path(whose),
+                "unit": metric.unit.symbol,
                 "value": value,
                 "low": low,
                 "high": high,
@@ -160,53 +162,26 @@ def rows_of(summary: Summary) -> Iterator[dict[str, Any]]:
                 "reduction_thesis": change.get("reduction_thesis"),
                 "reduction_thesis_low": thesis_low,
                 "reduction_thesis_high": thesis_high,
-                "seeds": seeds,
-                "fidelity": entry["fidelity"]["verdict"],
+                **shared,
             }
-        for name, share in band_use(entry).items():
+        carried = metrics.headline(BANDS)
+        for band, rows in link_use.by_band(entry["links"]["by_link"]).items():
             yield {
                 "policy": label,
-                "metric": f"links.{name}",
-                "unit": "share",
-                "value": share,
-                "seeds": seeds,
-                "fidelity": entry["fidelity"]["verdict"],
+                "metric": carried.path(band),
+                "unit": carried.unit.symbol,
+                "value": carried.how.value(rows),
+                **shared,
             }
 
 
-def metrics_of(entry: Mapping[str, Any]) -> list[str]:
-    """The names of a policy's metrics, without their units."""
-    nested = [
-        (f"{section}.{name}", found)
-        for section in ("flows", "training")
-        for name, found in entry[section].items()
-    ]
-    jobs = entry.get("jobs", {})
-    nested += [("jobs", jobs), ("jobs.hosts", jobs.get("hosts", {})), ("links", entry["links"])]
+def metrics_of(entry: Mapping[str, Any]) -> list[tuple[Metric, str]]:
+    """A policy's metrics, and whose they are; jobs that wait for nobody have no such metrics."""
     return [
-        f"{parent}.{leaf.removesuffix('_ns').removesuffix('_ms2')}"
-        for parent, found in nested
-        for leaf, value in found.items()
-        if not isinstance(value, dict)
+        (metric, whose)
+        for subject in SUBJECTS
+        if entry.get(subject.section.partition(".")[0])
+        for whose in subject.places(entry)
+        for metric in metrics.of(subject)
+        if not subject.nameless
     ]
-
-
-def band_use(entry: Mapping[str, Any]) -> dict[str, float]:
-    """What each queue class carried, as a share of the rate: the mean over all ports."""
-    ports = entry["links"]["by_link"].values()
-    names = sorted({name for port in ports for name in port["by_class"]})
-    return {
-        name: sum(port["by_class"].get(name) or 0.0 for port in ports) / len(ports)
-        for name in names
-    }
-
-
-def unit_of(metric: str) -> str:
-    leaf = metric.rpartition(".")[2]
-    if leaf.startswith(("fct_", "iteration_", "jct_")) or leaf == "barrier_wait_mean":
-        return "ns"
-    if leaf == "barrier_wait_variance":
-        return "ms²"
-    if "utilisation" in leaf or leaf.endswith("share") or metric.startswith("jobs.hosts."):
-        return "share"
-    return ""

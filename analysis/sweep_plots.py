@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis import words
 from analysis.look import Look, Picture, colour, new_figure, picture, styled
+from analysis.metrics import Better, Unit, axis_label
 
 MOST_TEXTS = 12  # columns of a map that still leave room for numbers
 MOST_TICKS = 12
@@ -20,24 +21,24 @@ STRONG = 0.1  # a change that may have the strongest colour, if no other is larg
 
 
 @dataclass(frozen=True)
-class Cell:
+class MapField:
     """One field of a map: a share, its interval if known, and how strongly it is coloured."""
 
     value: float | None
     interval: words.Interval = None
 
 
-Row = Mapping[Any, Any]  # of a sweep's table
+SweepRow = Mapping[Any, Any]  # of a sweep's table
 
 
-def cell_of(row: Row, column: str) -> Cell:
+def cell_of(row: SweepRow, column: str) -> MapField:
     """A value, a change or a reduction of a row, with its interval."""
     prefix = "" if column == "value" else f"{column}_"
 
     def known(name: str) -> float | None:
         return None if pd.isna(row[name]) else float(row[name])
 
-    return Cell(known(column), (known(f"{prefix}low"), known(f"{prefix}high")))
+    return MapField(known(column), (known(f"{prefix}low"), known(f"{prefix}high")))
 
 
 Shade = Callable[[float], tuple[str, float]]  # a value -> (name of a colour, opacity)
@@ -53,21 +54,22 @@ def by_bounds(good: float, bad: float) -> Shade:
     return shade
 
 
-def by_sign(values: Sequence[float | None], lower_is_better: bool = True) -> Shade:
+def by_sign(values: Sequence[float | None], better: Better = "lower") -> Shade:
     """Green for gains and red for losses, the stronger the larger; little is pale everywhere."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     largest = max(largest, STRONG)
 
     def shade(value: float) -> tuple[str, float]:
-        gain = (value < 0) == lower_is_better
-        return "gain" if gain else "pay", 0.08 + 0.72 * min(1.0, abs(value) / largest)
+        gain = (value < 0) == (better == "lower")
+        name = "muted" if better == "neither" else "gain" if gain else "pay"
+        return name, 0.08 + 0.72 * min(1.0, abs(value) / largest)
 
     return shade
 
 
 @styled
 def cells(
-    found: Mapping[tuple[str, str], Cell],
+    found: Mapping[tuple[str, str], MapField],
     rows: tuple[str, Sequence[str]],
     columns: tuple[str, Sequence[str]],
     title: str,
@@ -123,28 +125,25 @@ def cells(
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """One curve: a value, and its interval if known, at each label of the axis."""
 
     look: Look
-    values: Mapping[str, Cell]
+    values: Mapping[str, MapField]
 
 
 @styled
 def lines(
-    curves: Sequence[Line],
+    curves: Sequence[Curve],
     axis: tuple[str, Sequence[str]],
     title: str,
     slug: str,
     what: str,
     *,
-    unit: str,
+    unit: Unit,
     caption: str = "",
 ) -> Picture:
-    """Curves over the labels of one axis, with their 95 % intervals as bands.
-
-    `unit` is that of the values: ns, ms², or of shares.
-    """
+    """Curves over the labels of one axis, with their 95 % intervals as bands."""
     axis_title, labels = axis
     largest = max(
         (
@@ -155,9 +154,7 @@ def lines(
         ),
         default=1.0,
     )
-    length, unit = (
-        words.time_unit(largest) if unit == "ns" else (1.0, unit) if unit == "ms²" else (0.01, "%")
-    )
+    length, symbol = unit.axis(largest)
     figure, axes = new_figure(2.5)
     said = []
     for curve in curves:
@@ -181,14 +178,14 @@ def lines(
     crowded = sum(len(text) + 2 for text in texts) > MOST_LETTERS
     axes.set_xticks(shown, texts, **({"rotation": 30, "ha": "right"} if crowded else {}))
     axes.set_xlabel(axis_title)
-    axes.set_ylabel(f"{what} ({unit})")
+    axes.set_ylabel(axis_label(what, symbol))
     axes.set_title(title)
     _from_zero(axes)
-    alt = f"{title}: {what} in {unit} by {axis_title}. {'; '.join(said)}."
+    alt = f"{title}: {axis_label(what, symbol)} by {axis_title}. {'; '.join(said)}."
     return picture(figure, slug, alt, caption)
 
 
-def _value(curve: Line, label: str) -> float | None:
+def _value(curve: Curve, label: str) -> float | None:
     cell = curve.values.get(label)
     return None if cell is None else cell.value
 

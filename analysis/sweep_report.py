@@ -1,47 +1,60 @@
 """One HTML page for a whole sweep: who gains and who pays where, as maps and as lines."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from analysis import look, sweep_plots, words
+from analysis import look, metrics, sweep_plots, sweep_words, words
 from analysis.folder import VERDICTS
 from analysis.look import Picture
+from analysis.metrics import ALL, CLUSTER, FLOWS, JOBS, SUBJECTS, TRAINING, Metric
 from analysis.page import template
-from analysis.sweep import Axis, Grid, unit_of
-from analysis.sweep_plots import Line, Row, cell_of
+from analysis.sweep import Grid, GridAxis
+from analysis.sweep_plots import Curve, SweepRow, cell_of
 
 MOST_PANELS = 12  # of one metric: more would be a page that nobody reads
 MOST_ROWS = 400  # of the table of all points
 MOST_JOBS = 4  # that have pictures of their own; more are shown by what they have in common
-OF_ALL_JOBS = {
-    "jobs.jct_mean": "Job completion time",
-    "jobs.barrier_wait_mean": "Mean wait at a barrier",
-    "jobs.barrier_wait_variance": "Variance of the waits at a barrier",
-}
 
 Rest = Mapping[str, str]  # the labels on the axes that a panel does not show
 
 
-def headline_metrics(grid: Grid) -> dict[str, str]:
-    """The metrics that the page is about, with their titles."""
+@dataclass(frozen=True)
+class Headline:
+    """A metric that the page is about."""
+
+    metric: Metric
+    title: str
+
+
+def headline_metrics(grid: Grid) -> dict[str, Headline]:
+    """The metrics that the page is about, by their names in the table."""
     first = next(iter(grid.first["policies"].values()))
-    jobs = list(first["training"])
-    if len(jobs) > MOST_JOBS and first["jobs"].get("finished"):
-        chosen = dict(OF_ALL_JOBS)
-    else:
-        chosen = {
-            f"training.{job}.iteration_mean": "Iteration time"
-            + (f" of {job}" if len(jobs) > 1 else "")
-            for job in jobs
-        }
-    for name in ("small", "large"):
-        if first["flows"][name]["count"]:
-            chosen[f"flows.{name}.fct_mean"] = f"FCT of {name} flows"
-    if not any(name.startswith("flows.") for name in chosen) and first["flows"]["all"]["count"]:
-        chosen["flows.all.fct_mean"] = "FCT of all flows"
-    return chosen
+    many = len(first["training"]) > MOST_JOBS and bool(first["jobs"].get("finished"))
+    chosen = {subject: subject.places(first) for subject in SUBJECTS}
+    chosen[TRAINING] = [] if many else chosen[TRAINING]
+    chosen[JOBS] = [""] if many else []
+    chosen[CLUSTER] = [""] if first.get(CLUSTER.section) else []
+    chosen[FLOWS] = [name for name in ("small", "large") if first["flows"][name]["count"]]
+    if not chosen[FLOWS] and first["flows"][ALL]["count"]:
+        chosen[FLOWS] = [ALL]
+    # Training first: it is what the axes of most sweeps change.
+    order = sorted(chosen, key=lambda subject: subject not in (TRAINING, JOBS))
+    return {
+        metric.path(whose): Headline(metric, _title(metric, whose, len(chosen[subject])))
+        for subject in order
+        for whose in chosen[subject]
+        for metric in metrics.of(subject)
+        if metric.swept
+    }
+
+
+def _title(metric: Metric, whose: str, several: int) -> str:
+    """ "FCT of small flows"; a job that is the only one is not named."""
+    named = bool(whose) and (metric.of is not TRAINING or several > 1)
+    return f"{metric.alone} of {metric.of.called(whose)}" if named else metric.alone
 
 
 def render(grid: Grid) -> str:
@@ -59,12 +72,13 @@ def render(grid: Grid) -> str:
         hidden=len(rows) - len(rows[:MOST_ROWS]),
         panels_left_out=_left_out(grid),
         fidelity=worst_fidelity(grid),
-        claims=failed_claims(grid),
+        claims=sweep_words.failed_claims(grid),
+        absent=sweep_words.told_absent(grid),
         resamples=grid.first["interval"]["resamples"],
     )
 
 
-def answer(grid: Grid, headline: Mapping[str, str]) -> str:
+def answer(grid: Grid, headline: Mapping[str, Headline]) -> str:
     """One sentence for each policy but the first: where it clearly helps, and where it costs."""
     if not grid.policies[1:]:
         return f"{len(grid.points)} points, one policy: nothing to compare."
@@ -72,18 +86,20 @@ def answer(grid: Grid, headline: Mapping[str, str]) -> str:
     sentences = []
     for label in grid.policies[1:]:
         found = []
-        for metric, title in headline.items():
-            rows = table[(table["metric"] == metric) & (table["policy"] == label)]
-            sooner, longer = rows[rows["change_high"] < 0], rows[rows["change_low"] > 0]
+        for path, shown in headline.items():
+            unit = shown.metric.unit
+            rows = table[(table["metric"] == path) & (table["policy"] == label)]
+            less, more = rows[rows["change_high"] < 0], rows[rows["change_low"] > 0]
             told = [
                 f"{word} at {len(part)} (by up to {words.percent(most, signed=False)})"
                 for word, part, most in (
-                    ("shorter", sooner, -sooner["change"].min()),
-                    ("longer", longer, longer["change"].max()),
+                    (unit.less, less, -less["change"].min()),
+                    (unit.more, more, more["change"].max()),
                 )
                 if len(part)
             ]
-            name = title[0].lower() + title[1:] if not title.startswith("FCT") else title
+            title = shown.title
+            name = title if title[:2].isupper() else title[0].lower() + title[1:]
             found.append(
                 f"{name} is clearly {words.and_list(told)}"
                 if told
@@ -107,22 +123,7 @@ def worst_fidelity(grid: Grid) -> tuple[str, list[str]]:
     return worst, [where for where, verdict in verdicts.items() if verdict == worst]
 
 
-def failed_claims(grid: Grid) -> list[str]:
-    """Claims of the experiment file that do not hold, with the points where they do not."""
-    failed: dict[str, list[str]] = {}
-    for labels, summary in grid.summaries.items():
-        for claim in summary["claims"]:
-            if not claim["holds"]:
-                said = f"{claim['metric']} of {claim['of']}: {claim['text']}"
-                failed.setdefault(said, []).append(", ".join(labels))
-    return [
-        f"{said} does not hold at {len(where)} of {len(grid.points)} points ({'; '.join(where[:8])}"
-        f"{'; …' if len(where) > 8 else ''})"
-        for said, where in failed.items()
-    ]
-
-
-def maps(grid: Grid, headline: Mapping[str, str]) -> Iterator[tuple[str, list[Picture]]]:
+def maps(grid: Grid, headline: Mapping[str, Headline]) -> Iterator[tuple[str, list[Picture]]]:
     """For each policy but the first, the change of each metric over the last two axes."""
     if len(grid.axes) < 2:
         return
@@ -131,8 +132,9 @@ def maps(grid: Grid, headline: Mapping[str, str]) -> Iterator[tuple[str, list[Pi
     column = "change" if grid.policies[1:] else "value"
     for label in others:
         pictures = []
-        for metric, title in headline.items():
-            for number, (rest, table) in enumerate(_panels(grid, (rows, columns), metric, label)):
+        for path, shown in headline.items():
+            metric = shown.metric
+            for number, (rest, table) in enumerate(_panels(grid, (rows, columns), path, label)):
                 found = {
                     (row[rows.name], row[columns.name]): cell_of(row, column)
                     for row in table.to_dict("records")
@@ -143,10 +145,10 @@ def maps(grid: Grid, headline: Mapping[str, str]) -> Iterator[tuple[str, list[Pi
                         found,
                         (rows.title, rows.labels),
                         (columns.title, columns.labels),
-                        title,
-                        _slug("map", label, metric, str(number)),
-                        sweep_plots.by_sign(values),
-                        words.percent if column == "change" else words.duration,
+                        shown.title,
+                        _slug("map", label, path, str(number)),
+                        sweep_plots.by_sign(values, metric.better),
+                        words.percent if column == "change" else metric.unit.shown,
                         _said(rest),
                     )
                 )
@@ -155,21 +157,21 @@ def maps(grid: Grid, headline: Mapping[str, str]) -> Iterator[tuple[str, list[Pi
 
 
 def curves(
-    grid: Grid, headline: Mapping[str, str], looks: Mapping[str, look.Look]
+    grid: Grid, headline: Mapping[str, Headline], looks: Mapping[str, look.Look]
 ) -> Iterator[tuple[str, list[Picture]]]:
     """Each metric under every policy over the last axis, one panel for what the others are at."""
     axis = grid.axes[-1]
-    for metric, title in headline.items():
+    for path, shown in headline.items():
         by_policy = {
             label: {
-                tuple(rest.items()): table for rest, table in _panels(grid, (axis,), metric, label)
+                tuple(rest.items()): table for rest, table in _panels(grid, (axis,), path, label)
             }
             for label in grid.policies
         }
         pictures = []
         for number, key in enumerate(by_policy[grid.policies[0]]):
             drawn = [
-                Line(
+                Curve(
                     looks[label],
                     {
                         row[axis.name]: cell_of(row, "value")
@@ -182,16 +184,16 @@ def curves(
                 sweep_plots.lines(
                     drawn,
                     (axis.title, axis.labels),
-                    _said(dict(key)) or title,
-                    _slug("lines", metric, str(number)),
-                    "mean",
-                    unit=unit_of(metric),
+                    _said(dict(key)) or shown.title,
+                    _slug("lines", path, str(number)),
+                    shown.metric.title,
+                    unit=shown.metric.unit,
                 )
             )
-        yield title, pictures
+        yield shown.title, pictures
 
 
-def point_rows(grid: Grid, headline: Mapping[str, str]) -> list[dict[str, Any]]:
+def point_rows(grid: Grid, headline: Mapping[str, Headline]) -> list[dict[str, Any]]:
     """A row for each point and policy, with the headline metrics and their changes."""
     table = grid.table
     found = {
@@ -203,8 +205,8 @@ def point_rows(grid: Grid, headline: Mapping[str, str]) -> list[dict[str, Any]]:
             "at": labels,
             "label": label,
             "cells": [
-                _table_cell(found.get((path.name, label, metric)), unit_of(metric))
-                for metric in headline
+                _table_cell(found.get((path.name, label, name)), shown.metric)
+                for name, shown in headline.items()
             ],
         }
         for labels, path in grid.points.items()
@@ -212,21 +214,21 @@ def point_rows(grid: Grid, headline: Mapping[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def _table_cell(row: Row | None, unit: str) -> dict[str, str]:
+def _table_cell(row: SweepRow | None, metric: Metric) -> dict[str, str]:
     if row is None or pd.isna(row["value"]):
         return {"value": words.NONE, "change": "", "interval": "", "verdict": ""}
     change = cell_of(row, "change")
     known = {"change": change.value, "interval_95": change.interval}
     return {
-        "value": words.duration(row["value"]) if unit == "ns" else f"{row['value']:.3g}",
+        "value": metric.unit.shown(row["value"]),
         "change": "" if change.value is None else words.percent(change.value),
         "interval": words.percent_interval(change.interval),
-        "verdict": words.verdict(known),
+        "verdict": words.verdict(known, metric.better),
     }
 
 
 def _panels(
-    grid: Grid, shown: Sequence[Axis], metric: str, label: str
+    grid: Grid, shown: Sequence[GridAxis], metric: str, label: str
 ) -> Sequence[tuple[Rest, pd.DataFrame]]:
     """The rows of one metric and policy, a table for each place on the axes not shown."""
     table = grid.table

@@ -1,28 +1,27 @@
 """The comparison as a table: the same rows in the terminal and in the report."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rich import box
 from rich.markup import escape
-from rich.table import Table
 
-from analysis import tenants, words
-from analysis.claims import metric_of
+from analysis import metrics, tenants, words
+from analysis.absent import JOB, MIX, SIZE
+from analysis.claims import value_of
+from analysis.metrics import ALL, FLOWS, MIXES, SUBJECTS, TRAINING, Metric, Subject
+from basics.folding import FoldingTable
 
-STYLES = {"better": "green", "worse": "red", "unclear": "dim", "few": "dim"}
-ALL_JOBS = "All jobs"
+STYLES = {"better": "green", "worse": "red", "unclear": "dim", "few": "dim", "other": "default"}
 MOST_JOBS = 8  # more have no rows of their own
-SHOWN: dict[str, Callable[[float], str]] = {
-    "barrier_wait_variance": lambda value: f"{value:.3g}{words.SPACE}ms²",
-    "straggler_share": lambda value: words.percent(value, signed=False),
-}
+NOTHING, SOME = "none", "some"
+UNITS_OF = {JOB: "iterations in the window", MIX: "finished flows", SIZE: "finished"}
 CLARITY = {"unclear": "no clear change", "few": "too few to tell"}
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableField:
     """A value under one policy, and how it differs from the first policy."""
 
     value: str
@@ -33,24 +32,47 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     group: str
     name: str
-    cells: tuple[Cell, ...]  # in the order of the policies
+    cells: tuple[TableField, ...]  # in the order of the policies
 
 
-def comparison_table(summary: Mapping[str, Any]) -> list[Row]:
-    """What each side gets under each policy; rows with no value at all are left out."""
+def comparison_table(summary: Mapping[str, Any]) -> list[TableRow]:
+    """What each side gets under each policy.
+
+    Rows with no value at all are left out, but one of every tenant stays.
+    """
     rows = [
-        Row(group, name, tuple(_cell(entry, metric) for entry in summary["policies"].values()))
-        for group, name, metric in _wanted(summary)
+        TableRow(
+            group,
+            metric.title,
+            tuple(_cell(entry, metric, whose) for entry in summary["policies"].values()),
+        )
+        for group, metric, whose in _wanted(summary)
     ]
     kept = [row for row in rows if any(cell.value != words.NONE for cell in row.cells)]
-    counts = [entry["flows"]["all"] for entry in summary["policies"].values()]
+    kept += _without(summary)
+    counts = [entry["flows"][ALL] for entry in summary["policies"].values()]
     if any(count["unfinished"] for count in counts):
-        cells = tuple(Cell(f"{c['unfinished']} of {c['count']}") for c in counts)
-        kept.append(Row("All flows", "unfinished", cells))
+        cells = tuple(TableField(f"{c['unfinished']} of {c['count']}") for c in counts)
+        kept.append(TableRow(_heading(FLOWS, ALL), "unfinished", cells))
     return kept
+
+
+def _without(summary: Mapping[str, Any]) -> Iterator[TableRow]:
+    """A row for each tenant that has nothing, or no rows of its own, under some policies."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for entry in summary["absent"]:
+        found.setdefault((entry["kind"], entry["who"]), set()).update(entry["policies"])
+    for (kind, who), labels in found.items():
+        if kind != MIX and len(labels) < len(summary["policies"]):
+            continue  # its rows have a value under the other policies
+        group = _heading(FLOWS if kind == SIZE else TRAINING, who)
+        cells = tuple(
+            TableField(NOTHING if label in labels else SOME) for label in summary["policies"]
+        )
+        yield TableRow(group, UNITS_OF[kind], cells)
 
 
 @dataclass(frozen=True)
@@ -58,7 +80,7 @@ class Matrix:
     """Who gains, who pays: the first policy's means, and every other policy's changes."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[TableField, ...]], ...]
 
 
 def tenants_table(summary: Mapping[str, Any], *, short: bool) -> Matrix:
@@ -85,28 +107,25 @@ def tenants_said(summary: Mapping[str, Any]) -> str:
     """What the numbers of the table of tenants are."""
     found = summary["tenants"]
     first = next(iter(summary["policies"].values()))["title"]
-    metrics = [
+    times = [
         what
-        for what, metric in (
-            ("completion time of flows", tenants.FLOW_METRIC),
-            ("iteration time of jobs", tenants.JOB_METRIC),
-        )
-        if any(tenant["metric"] == metric for tenant in found)
+        for what, of_jobs in (("completion time of flows", False), ("iteration time of jobs", True))
+        if any(bool(tenant["jobs"]) == of_jobs for tenant in found)
     ]
     return (
-        f"Mean {words.and_list(metrics)} under {first}, and its change under every other policy "
+        f"Mean {words.and_list(times)} under {first}, and its change under every other policy "
         f"with the 95{words.SPACE}% interval; minus is sooner."
     )
 
 
-def for_terminal(summary: Mapping[str, Any]) -> Table:
+def for_terminal(summary: Mapping[str, Any]) -> FoldingTable:
     """The long table, or, where that is beyond reading, who gains and who pays."""
     return tenants_for_terminal(summary) if tenants.many(summary) else table(summary)
 
 
-def tenants_for_terminal(summary: Mapping[str, Any]) -> Table:
+def tenants_for_terminal(summary: Mapping[str, Any]) -> FoldingTable:
     found = tenants_table(summary, short=True)
-    shown = Table(
+    shown = FoldingTable(
         title=f"{escape(summary['name'])}: who gains, who pays{_simulated(summary)}",
         caption=tenants_said(summary) + " Everything else is in the report.",
         title_justify="left",
@@ -123,19 +142,19 @@ def tenants_for_terminal(summary: Mapping[str, Any]) -> Table:
     return shown
 
 
-def _terminal_tenant(cell: Cell) -> str:
+def _terminal_tenant(cell: TableField) -> str:
     if not cell.change:
         return cell.value
     style = STYLES[cell.verdict]
     return f"[{style}]{cell.change}\n{cell.interval or CLARITY['few']}[/{style}]"
 
 
-def _tenant_cell(tenant: Mapping[str, Any], label: str) -> Cell:
+def _tenant_cell(tenant: Mapping[str, Any], label: str) -> TableField:
     entry = tenant["policies"][label]
-    value = words.duration(entry["mean_ns"])
+    value = NOTHING if entry["mean_ns"] is None else words.duration(entry["mean_ns"])
     if entry.get("change") is None:
-        return Cell(value)
-    return Cell(
+        return TableField(value)
+    return TableField(
         value,
         words.percent(entry["change"]),
         words.short_interval(entry["interval_95"]),
@@ -154,10 +173,12 @@ def _warning(entry: Mapping[str, Any]) -> str:
     return "" if verdict in ("faithful", "simulated") else f" ({verdict})"
 
 
-def table(summary: Mapping[str, Any]) -> Table:
+def table(summary: Mapping[str, Any]) -> FoldingTable:
     """The comparison for the terminal."""
     policies = summary["policies"].values()
-    shown = Table(title=escape(summary["name"]), title_justify="left", caption_justify="left")
+    shown = FoldingTable(
+        title=escape(summary["name"]), title_justify="left", caption_justify="left"
+    )
     if len(policies) > 1:
         shown.caption = "Change against the first policy, with its 95 % interval."
     shown.add_column("")
@@ -171,7 +192,7 @@ def table(summary: Mapping[str, Any]) -> Table:
     return shown
 
 
-def _terminal(cell: Cell) -> str:
+def _terminal(cell: TableField) -> str:
     if not cell.change:
         return cell.value
     beside = cell.interval or CLARITY["few"]
@@ -179,42 +200,37 @@ def _terminal(cell: Cell) -> str:
     return f"{cell.value}\n[{style}]{cell.change} ({beside})[/{style}]"
 
 
-def _wanted(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    for name in ("small", "medium", "large"):
-        for statistic, title in (("mean", "mean FCT"), ("p99", "p99 FCT")):
-            yield f"{name.capitalize()} flows", title, f"flows.{name}.fct_{statistic}"
+def _wanted(summary: Mapping[str, Any]) -> Iterator[tuple[str, Metric, str]]:
+    """Heading, metric and whose of every row, subject by subject."""
     first = next(iter(summary["policies"].values()))
-    yield ALL_JOBS, "mean completion time", "jobs.jct_mean"
-    yield ALL_JOBS, "mean wait at a barrier", "jobs.barrier_wait_mean"
-    yield ALL_JOBS, "variance of the waits at a barrier", "jobs.barrier_wait_variance"
-    yield ALL_JOBS, "share of time lost to the last worker", "jobs.straggler_share"
-    listed = first["training"] if len(first["training"]) <= MOST_JOBS else {}
-    for job in listed:
-        yield job, "mean iteration", f"training.{job}.iteration_mean"
-        yield job, "p99 iteration", f"training.{job}.iteration_p99"
-        yield job, "time over compute alone", f"training.{job}.slowdown"
-        yield job, "share of time waiting", f"training.{job}.wait_share"
-    yield "Links", "mean utilisation", "links.utilisation_mean"
-    for tier in first.get("tiers", {}):
-        yield f"Links {tier}", "mean utilisation", f"tiers.{tier}.utilisation_mean"
+    for subject in SUBJECTS:
+        places = [whose for whose in subject.places(first) if (subject, whose) != (FLOWS, ALL)]
+        if subject is TRAINING and len(places) > MOST_JOBS:
+            continue
+        if subject is MIXES and len(places) < 2:
+            continue  # how fast its flows are is said by their completion times
+        for whose in places:
+            for metric in metrics.of(subject):
+                if metric.row:
+                    yield _heading(subject, whose), metric, whose
 
 
-def _cell(entry: Mapping[str, Any], metric: str) -> Cell:
-    value, _ = metric_of(entry, metric)
+def _heading(subject: Subject, whose: str) -> str:
+    text = subject.called(whose)
+    return text if subject is TRAINING else text[0].upper() + text[1:]
+
+
+def _cell(entry: Mapping[str, Any], metric: Metric, whose: str) -> TableField:
+    value, _ = value_of(entry, metric, whose)
     if value is None:
-        return Cell(words.NONE)
-    leaf = metric.rpartition(".")[2]
-    if leaf in ("wait_share", "utilisation_mean"):
-        return Cell(words.percent(value, signed=False))
-    shown = SHOWN.get(leaf, words.duration)(value)
-    if leaf == "slowdown":
-        return Cell(f"{value:.3f}{words.SPACE}×")
-    change = entry.get("change", {}).get(metric)
+        return TableField(words.NONE)
+    shown = metric.unit.shown(value)
+    change = entry.get("change", {}).get(metric.path(whose))
     if change is None or change["change"] is None:
-        return Cell(shown)
-    return Cell(
+        return TableField(shown)
+    return TableField(
         shown,
         words.percent(change["change"]),
         words.percent_interval(change["interval_95"]),
-        words.verdict(change),
+        words.verdict(change, metric.better),
     )

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 
 from analysis import look, tables, words
 from analysis.look import Picture, colour, picture, styled
-from analysis.tables import Cell, Matrix
+from analysis.tables import Matrix, TableField
 
 STRONGEST = 0.62  # opacity: text on it stays readable in both colour schemes
 FAINTEST = 0.10
@@ -118,18 +118,18 @@ def _draw(figure: Figure, found: Matrix, *, wide: bool) -> None:
         spine.set_visible(False)
 
 
-def _fill(cell: Cell) -> tuple[str, float]:
+def _fill(cell: TableField) -> tuple[str, float]:
     if cell.verdict not in ("better", "worse") or cell.share is None:
         return "shade", 1.0 if cell.change else 0.0
     name = "sooner" if cell.verdict == "better" else "later"
     return name, FAINTEST + (STRONGEST - FAINTEST) * strength(cell.share)
 
 
-def _beside(found: Matrix, cells: tuple[Cell, ...]) -> list[tuple[str, Cell]]:
+def _beside(found: Matrix, cells: tuple[TableField, ...]) -> list[tuple[str, TableField]]:
     return list(zip(found.columns, cells, strict=True))
 
 
-def _said(cell: Cell) -> str:
+def _said(cell: TableField) -> str:
     if not cell.change:
         return cell.value
     unclear = tables.CLARITY.get(cell.verdict)

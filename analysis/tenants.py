@@ -4,19 +4,19 @@ A tenant is a class of flows by size, or a family of jobs: those that came from 
 experiment file. With many policies and jobs this is the table that a person can still read.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from analysis import compare, stats, words
-from analysis.compare import Measured, Pair
+from analysis import compare, metrics, stats, words
+from analysis.absent import SIZE
+from analysis.compare import Comparison, Pair
 from analysis.folder import Plan
+from analysis.metrics import FLOWS, SIZES, TRAINING, Metric
 from analysis.stats import Change
 
 MANY = words.MANY_JOBS  # more policies or jobs than this, and the long table is beyond reading
-FLOW_CLASSES = ("small", "medium", "large")
-FLOW_METRIC, JOB_METRIC = "fct_mean", "iteration_mean"
 
 
 def families(plan: Plan) -> dict[str, list[str]]:
@@ -30,10 +30,10 @@ def families(plan: Plan) -> dict[str, list[str]]:
 def measured_families(
     plan: Plan,
     iterations: Mapping[str, Mapping[str, pd.DataFrame]],
-    by_job: Mapping[str, Measured],
+    by_job: Mapping[str, Comparison],
     pairs: Iterable[Pair],
     resamples: int = stats.RESAMPLES,
-) -> dict[str, Measured]:
+) -> dict[str, Comparison]:
     """Iteration time of each family, all iterations of all its jobs in one sample."""
     found = {}
     for family, jobs in families(plan).items():
@@ -46,24 +46,31 @@ def measured_families(
             )
             for policy in plan.policies
         }
-        found[family] = compare.compare_iterations(together, plan.seeds, pairs, resamples)
+        found[family] = compare.compared(TRAINING, together, plan.seeds, pairs, resamples)
     return found
 
 
 def tenants(
-    plan: Plan, by_class: Mapping[str, Measured], by_family: Mapping[str, Measured]
+    plan: Plan,
+    by_class: Mapping[str, Comparison],
+    by_family: Mapping[str, Comparison],
+    without: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """One entry a tenant that was measured: its mean under each policy, and the changes."""
+    """One entry a tenant: its mean under each policy, and the changes.
+
+    `without` are those that have nothing in the window; they keep their place all the same.
+    """
     jobs = families(plan)
+    of_flows, of_jobs = metrics.headline(FLOWS), metrics.headline(TRAINING)
     classes = [
         {
             "name": name,
-            "title": words.CLASS_WORDS[name].capitalize(),
-            "metric": FLOW_METRIC,
+            "title": FLOWS.called(name).capitalize(),
+            "metric": of_flows.name,
             "jobs": [],
-            "policies": _under_each(plan, by_class[name], FLOW_METRIC),
+            "policies": _under_each(plan, by_class[name], of_flows),
         }
-        for name in FLOW_CLASSES
+        for name in SIZES
     ]
     trained = [
         {
@@ -71,40 +78,40 @@ def tenants(
             "title": name
             if len(jobs[name]) == 1
             else f"{name} ({len(jobs[name])}{words.SPACE}jobs)",
-            "metric": JOB_METRIC,
+            "metric": of_jobs.name,
             "jobs": jobs[name],
-            "policies": _under_each(plan, measured, JOB_METRIC),
+            "policies": _under_each(plan, measured, of_jobs),
         }
         for name, measured in by_family.items()
     ]
-    return [found for found in classes + trained if _was_measured(found)]
+    kept = {entry["who"] for entry in without if entry["kind"] == SIZE}
+    there = [found for found in classes if _was_measured(found) or found["name"] in kept]
+    return there + trained
+
+
+def measured(summary: Mapping[str, Any]) -> bool:
+    """Whether any tenant has a number."""
+    means = [entry["mean_ns"] for t in summary["tenants"] for entry in t["policies"].values()]
+    return any(mean is not None for mean in means)
 
 
 def many(summary: Mapping[str, Any]) -> bool:
     """Whether the table of tenants is shown first: there is too much for the long one."""
     policies = summary["policies"]
     jobs = next(iter(policies.values()))["training"]
-    enough = len(policies) > 1 and len(summary["tenants"]) > 0
+    enough = len(policies) > 1 and measured(summary)
     return enough and (len(policies) > MANY or len(jobs) > MANY)
 
 
-def _under_each(plan: Plan, measured: Measured, metric: str) -> dict[str, Any]:
-    first = plan.first.label
-    return {
-        policy.label: {
-            "mean_ns": measured.intervals[policy.label][metric].point,
-            "interval_95_ns": [
-                measured.intervals[policy.label][metric].low,
-                measured.intervals[policy.label][metric].high,
-            ],
-            **(
-                {}
-                if policy.label == first
-                else _change(measured.changes[policy.label, first][metric])
-            ),
-        }
-        for policy in plan.policies
-    }
+def _under_each(plan: Plan, measured: Comparison, metric: Metric) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for policy in plan.policies:
+        own = measured.intervals[policy.label][metric.name]
+        found[policy.label] = {"mean_ns": own.point, "interval_95_ns": [own.low, own.high]}
+        if policy is not plan.first:
+            change = measured.changes[policy.label, plan.first.label][metric.name]
+            found[policy.label] |= _change(change)
+    return found
 
 
 def _change(found: Change) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import words
-from analysis.folder import Job, Results, Run
+from analysis.folder import Job, Results, SealedRun
 from analysis.look import Look, Picture, colour, new_figure, picture, styled
 
 MOST_WORKERS = 8
@@ -70,7 +70,7 @@ def timelines(results: Results, looks: Mapping[str, Look]) -> tuple[list[Picture
 
 def _draw_worker(
     axes: Any,
-    run: Run,
+    run: SealedRun,
     job: Job,
     worker: int,
     own: tuple[float, float],
@@ -109,7 +109,7 @@ def _spans(rows: pd.DataFrame, within: tuple[float, float], gap: float) -> Spans
     return [(begin, end - begin) for begin, end in joined]
 
 
-def _typical_iteration(run: Run, job: Job, window_ns: tuple[int, int]) -> int | None:
+def _typical_iteration(run: SealedRun, job: Job, window_ns: tuple[int, int]) -> int | None:
     """The iteration of median length among those in the window that have compute records."""
     table = run.table("iterations")
     inside = table[
@@ -132,7 +132,7 @@ def _rows(table: pd.DataFrame, job: Job, worker: int, iteration: int) -> pd.Data
     ]
 
 
-def _edges(run: Run, job: Job, iteration: int) -> tuple[float, float]:
+def _edges(run: SealedRun, job: Job, iteration: int) -> tuple[float, float]:
     table = run.table("iterations")
     chosen = table[(table["job"] == job.name) & (table["iteration"] == iteration)]
     return float(chosen["start_ns"].min()), float(chosen["end_ns"].max())

@@ -3,18 +3,29 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
 
-from analysis import folder, look, straggler_plots, stragglers, sweep_plots, timeline, words
+from analysis import (
+    folder,
+    look,
+    metrics,
+    straggler_plots,
+    stragglers,
+    sweep_plots,
+    timeline,
+    words,
+)
 from analysis.look import Picture
+from analysis.metrics import SHARE, Better, Unit
 from analysis.summary import Summary
-from analysis.sweep import Axis, Grid, unit_of
-from analysis.sweep_plots import Cell, Line
+from analysis.sweep import Grid, GridAxis
+from analysis.sweep_plots import Curve, MapField
 
 Place = Mapping[str, str]  # a label for some of the axes
-WAIT_MEAN, WAIT_VARIANCE = "jobs.barrier_wait_mean", "jobs.barrier_wait_variance"
+WAITS = ("jobs.barrier_wait_mean", "jobs.barrier_wait_variance")
 NETWORK_USES = ("sent", "received")
 
 
@@ -48,7 +59,7 @@ def map_over(
     shade = (
         sweep_plots.by_bounds(*bounds)
         if bounds
-        else sweep_plots.by_sign(values, lower_is_better=column != "reduction_thesis")
+        else sweep_plots.by_sign(values, _better(metric, column))
     )
     picture = sweep_plots.cells(
         found, (rows.title, rows.labels), (columns.title, columns.labels), title, slug, shade
@@ -76,7 +87,7 @@ def lines_over(
     """
     looks = look.looks_of({name: name for name in series})
     curves = [
-        Line(
+        Curve(
             looks[name],
             {
                 label: cell_at(grid, metric, policy, {**place, **own}, column)
@@ -85,12 +96,13 @@ def lines_over(
         )
         for name, (policy, own) in series.items()
     ]
-    unit = unit_of(metric) if column == "value" else "share"
+    shown = metrics.known(metric)
+    unit = shown.unit if column == "value" else SHARE
     if column == "value":
-        drawn, what = curves, "mean" if unit == "ns" else metric.rpartition(".")[2]
+        drawn, what = curves, shown.title
     else:
         drawn = [
-            Line(curve.look, {label: _left(cell) for label, cell in curve.values.items()})
+            Curve(curve.look, {label: _left(cell) for label, cell in curve.values.items()})
             for curve, (policy, _) in zip(curves, series.values(), strict=True)
             if policy != grid.policies[0]
         ]
@@ -141,18 +153,16 @@ def waits_at(
         drawn = straggler_plots.wait_cdfs(results, summary, looks, policies)
         pictures += [_renamed(picture, f"{slug}-{number}") for picture in drawn]
         for label in policies:
-            jobs = summary["policies"][label]["jobs"]
-            rows.append(
-                (
-                    ", ".join(place.values()),
-                    grid.title_of(label),
-                    words.duration(jobs["barrier_wait_mean_ns"]),
-                    words.percent((cell_at(grid, WAIT_MEAN, label, place, "change")).value),
-                    f"{jobs['barrier_wait_variance_ms2']:.3g}",
-                    words.percent((cell_at(grid, WAIT_VARIANCE, label, place, "change")).value),
-                )
-            )
-    header = ("point", "policy", "mean wait", "change", "variance (ms²)", "change")
+            cells = [
+                (cell_at(grid, wait, label, place, "value"),
+                 cell_at(grid, wait, label, place, "change"), metrics.known(wait).unit)
+                for wait in WAITS
+            ]  # fmt: skip
+            texts = [
+                (valued(own, unit), words.percent(change.value)) for own, change, unit in cells
+            ]
+            rows.append((", ".join(place.values()), grid.title_of(label), *chain(*texts)))
+    header = ("point", "policy", "mean wait", "change", "variance", "change")
     note = _legend({label: looks[label] for label in policies})
     return Panel(title, tuple(pictures), header, tuple(rows), note)
 
@@ -193,7 +203,7 @@ def _renamed(picture: Picture, slug: str) -> Picture:
     return Picture(svg, picture.caption)
 
 
-def axis_of(grid: Grid, name: str) -> Axis:
+def axis_of(grid: Grid, name: str) -> GridAxis:
     return next(axis for axis in grid.axes if axis.name == name)
 
 
@@ -201,38 +211,42 @@ def path_at(grid: Grid, place: Place) -> Path:
     return grid.points[tuple(place[axis.name] for axis in grid.axes)]
 
 
-def cell_at(grid: Grid, metric: str, policy: str, place: Place, column: str) -> Cell:
+def cell_at(grid: Grid, metric: str, policy: str, place: Place, column: str) -> MapField:
     return cell_in(grid.table, metric, policy, place, column)
 
 
-def cell_in(table: pd.DataFrame, metric: str, policy: str, place: Place, column: str) -> Cell:
+def cell_in(table: pd.DataFrame, metric: str, policy: str, place: Place, column: str) -> MapField:
     chosen = table[(table["metric"] == metric) & (table["policy"] == policy)]
     for axis, label in place.items():
         chosen = chosen[chosen[axis] == label]
     rows = chosen.to_dict("records")
-    return sweep_plots.cell_of(rows[0], column) if rows else Cell(None)
+    return sweep_plots.cell_of(rows[0], column) if rows else MapField(None)
 
 
-def with_interval(cell: Cell) -> str:
+def with_interval(cell: MapField) -> str:
     interval = words.percent_interval(cell.interval)
     return words.percent(cell.value) + (f" ({interval})" if interval else "")
 
 
-def _left(cell: Cell) -> Cell:
+def _left(cell: MapField) -> MapField:
     """Of a change, what is left."""
     ends = words.known(cell.interval)
-    return Cell(
+    return MapField(
         None if cell.value is None else 1 + cell.value,
         None if ends is None else (1 + ends[0], 1 + ends[1]),
     )
 
 
-def valued(cell: Cell, unit: str) -> str:
-    if cell.value is None:
-        return words.NONE
-    if unit == "share":
-        return words.percent(cell.value, signed=False)
-    return words.duration(cell.value) if unit == "ns" else f"{cell.value:.3f}"
+def valued(cell: MapField, unit: Unit) -> str:
+    return unit.shown(cell.value)
+
+
+def _better(metric: str, column: str) -> Better:
+    """Which way is better: a reduction is a gain where less is."""
+    better = metrics.known(metric).better
+    if column != "reduction_thesis" or better == "neither":
+        return better
+    return "higher" if better == "lower" else "lower"
 
 
 def _legend(looks: Mapping[str, look.Look]) -> str:

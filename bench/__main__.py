@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import bench
+from basics.errors import BadInput, GivewayError
+from basics.folding import FoldingTable
 from bench.base import Effort, Ratio
-from testbed import machine, realtime
-from testbed.errors import BadInput, GivewayError
+from testbed import machine
+from testbed.realtime import engine
 
 HOUR_S = 3600.0
 VERDICTS = {True: "[green]yes[/]", False: "[red]NO[/]", None: "not here"}
@@ -48,15 +49,15 @@ def measured(names: list[str], effort: Effort, wait: bool) -> dict[str, list[Rat
             raise BadInput(f"--only {name}: unknown; there are {', '.join(known)}")
     machine.demand_realtime()
     found = {}
-    with realtime.exclusive(HOUR_S if wait else 0):
+    with engine.exclusive(HOUR_S if wait else 0):
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
             found[name] = known[name](effort)
     return found
 
 
-def table(found: dict[str, list[Ratio]]) -> Table:
-    made = Table("benchmark", "ratio", "median", "spread", "goal", "met?", show_lines=True)
+def table(found: dict[str, list[Ratio]]) -> FoldingTable:
+    made = FoldingTable("benchmark", "ratio", "median", "spread", "goal", "met?", show_lines=True)
     for name, ratios in found.items():
         for ratio in ratios:
             median, spread = "-", "-"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from testbed import realtime
+from basics.records import TABLES
 from testbed.engine import Engine, Run
-from testbed.folder import RunFolder
-from testbed.records import TABLES
+from testbed.realtime import engine as realtime
+from testbed.run_folder import RunFolder
 from testbed.spec import Experiment, load
 from testbed.stacks import demand_stacks
 
@@ -60,7 +60,7 @@ def run_id() -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Played:
     """What a run of an experiment left: its tables, and how much slower than real time it went."""
 
     tables: Mapping[str, pd.DataFrame]
@@ -73,7 +73,7 @@ def played(
     seed: int,
     files: Mapping[str, str] | None = None,
     engine: Engine = realtime,
-) -> Outcome:
+) -> Played:
     """One run of an experiment (YAML text, and the files it names)."""
     with TemporaryDirectory(prefix="giveway-bench-") as name:
         loaded = loaded_from(Path(name), experiment, files)
@@ -86,7 +86,7 @@ def played(
         tables = {table: pd.read_parquet(folder.path / f"{table}.parquet") for table in TABLES}
         manifest = json.loads((folder.path / "manifest.json").read_text())
         steal = manifest["fidelity"]["measured"]["cpu_steal_share"]
-        return Outcome(tables, setting.wiring.dilation, steal)
+        return Played(tables, setting.wiring.dilation, steal)
 
 
 def auto_dilation(experiment: str, files: Mapping[str, str] | None = None) -> float:

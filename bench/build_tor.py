@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from subprocess import PIPE
 
+from basics.errors import RunFailed
 from bench.base import Effort, Ratio, run_id
 from testbed import processes
-from testbed.errors import RunFailed
 
 GOAL = 4.0
 HOSTS, RATE_MBIT = 64, 1000
@@ -63,14 +63,14 @@ def stock(hosts: int) -> Callable[[], None]:
 
 
 def giveway(hosts: int) -> Callable[[], None]:
-    import policies
     import topologies
+    from policies.link import link_policies
     from testbed.engine import Wiring
-    from testbed.network import Network
+    from testbed.live.network import Network
 
     cable = topologies.Cable(RATE_MBIT * 1_000_000, 0, 1000)
     topology = topologies.available()["tor"](hosts, cable)
-    policy = policies.available()["fifo"]
+    policy = link_policies()["fifo"]
 
     def build() -> None:
         with Network(topology, policy, Wiring(), run_id=run_id()):

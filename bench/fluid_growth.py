@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from bench.base import Effort, Ratio, loaded_from, run_id
 from testbed.engine import Run
 from testbed.fluid import engine
-from testbed.folder import RunFolder
+from testbed.run_folder import RunFolder
 
 PICTURE = Path(__file__).parent.parent / "docs" / "fluid-growth.png"
 # Time against n log n, both as logarithms: 1 would be exactly n log n, 2 its square.
@@ -38,7 +38,7 @@ seeds: [0]
 
 
 @dataclass(frozen=True)
-class Point:
+class Growth:
     hosts: int
     flows: int
     cpu_s: float
@@ -60,13 +60,13 @@ def measure(effort: Effort) -> list[Ratio]:
     ]
 
 
-def points() -> dict[str, list[Point]]:
+def points() -> dict[str, list[Growth]]:
     together = [played(k, k**3 // 4 * A_HOST) for k in TREES]
     flows = [played(TREES[-1], count) for count in FLOWS]
     return {"hosts and flows": together, "flows": [*flows, together[-1]]}
 
 
-def played(k: int, flows: int) -> Point:
+def played(k: int, flows: int) -> Growth:
     """One run, sealed; compiling is not counted."""
     hosts = k**3 // 4
     duration_us = round(1e6 * flows / hosts / 1000)
@@ -78,15 +78,15 @@ def played(k: int, flows: int) -> Point:
         setting = engine.settle(experiment, lambda line: None, run.run_id)
         before_s = time.process_time()
         engine.execute(run, RunFolder(Path(name) / "run"), setting, lambda time_ns: None)
-        return Point(hosts, flows, time.process_time() - before_s)
+        return Growth(hosts, flows, time.process_time() - before_s)
 
 
-def exponent(series: Sequence[Point]) -> float:
+def exponent(series: Sequence[Growth]) -> float:
     work = [math.log(point.flows * math.log(point.flows)) for point in series]
     return float(np.polyfit(work, [math.log(point.cpu_s) for point in series], 1)[0])
 
 
-def draw(series: dict[str, list[Point]], path: Path) -> None:
+def draw(series: dict[str, list[Growth]], path: Path) -> None:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for (name, found), marker in zip(series.items(), "os", strict=True):

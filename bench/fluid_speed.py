@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from bench.base import Effort, Ratio, run_id
 from testbed.engine import Run
 from testbed.fluid import engine
-from testbed.folder import RunFolder
+from testbed.run_folder import RunFolder
 from testbed.spec import Experiment, load
 
 CELL = Path(__file__).parent.parent / "experiments" / "thesis-cell.yaml"

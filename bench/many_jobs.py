@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
+from basics.errors import CannotRun
 from bench.base import Effort, Ratio, loaded_from, run_id
 from testbed.engine import Run
-from testbed.errors import CannotRun
 from testbed.fluid import engine as fluid
-from testbed.folder import RunFolder
 from testbed.processes import RUN_VARIABLE
+from testbed.run_folder import RunFolder
 from testbed.virtual import engine
 
 EXPERIMENT = """

@@ -3,12 +3,12 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import policies
 import topologies
 from bench.base import Effort, Ratio, run_id
+from policies.link import link_policies
 from testbed.engine import Wiring
-from testbed.iperf import HEADER_LIMIT, goodput_bps
-from testbed.network import Network
+from testbed.live.iperf import HEADER_LIMIT, goodput_bps
+from testbed.live.network import Network
 from testbed.processes import Nursery
 
 GOAL = 0.93
@@ -38,7 +38,7 @@ def achieved_bps(rate_bps: int) -> float:
     name = run_id()
     with (
         TemporaryDirectory(prefix="giveway-bench-") as folder,
-        Network(topology, policies.available()["fifo"], Wiring(), run_id=name) as network,
+        Network(topology, link_policies()["fifo"], Wiring(), run_id=name) as network,
         Nursery(name, Path(folder) / "nursery.log") as nursery,
     ):
         [achieved] = goodput_bps(network, nursery, [("h1", "h2")], Path(folder))

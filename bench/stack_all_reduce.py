@@ -2,10 +2,10 @@
 
 import pandas as pd
 
+from basics.errors import CannotRun
 from bench.all_reduce import SMALLEST_SHARE
 from bench.base import Effort, Ratio, played
-from testbed.errors import CannotRun
-from testbed.iperf import HEADER_LIMIT
+from testbed.live.iperf import HEADER_LIMIT
 from testbed.virtual import engine
 
 GOALS = {"native": 0.95, "torch": 0.95, "horovod": 0.8}

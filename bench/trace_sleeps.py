@@ -1,8 +1,8 @@
 """How late the sleeps end that stand for a layer's compute, in real time."""
 
+from basics.errors import CannotRun
 from bench.base import Effort, Ratio, played
 from bench.flow_starts import MOST_STEAL, TRIES_A_REPEAT
-from testbed.errors import CannotRun
 
 GOAL = 1.0
 UNIT_NS = 500_000  # 0.5 ms

@@ -6,10 +6,10 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
+from basics.errors import CannotRun
 from bench.base import Effort, Ratio, run_id
 from testbed.engine import Run
-from testbed.errors import CannotRun
-from testbed.folder import RunFolder
+from testbed.run_folder import RunFolder
 from testbed.spec import Experiment, load
 from testbed.virtual import engine
 
@@ -83,7 +83,7 @@ def shorter(experiment: Experiment, duration: str, hosts: int | None = None) -> 
 def cpu_s(experiment: Experiment) -> tuple[float, float]:
     """Processor seconds of one run, boot included, and the data packets that hosts sent."""
     with TemporaryDirectory(prefix="giveway-bench-") as name:
-        run = Run(experiment, experiment.policies[0], experiment.seeds[0], run_id())
+        run = Run(experiment, experiment.arms[0].choice, experiment.seeds[0], run_id())
         folder = RunFolder(Path(name) / "run")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         setting = engine.settle(experiment, lambda line: None, run.run_id)

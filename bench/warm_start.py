@@ -5,15 +5,17 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from basics.errors import CannotRun
 from bench.base import Effort, Ratio, loaded_from, run_id
-from testbed import names, processes, realtime
-from testbed.crew import Crew
+from testbed import processes
 from testbed.engine import Run
-from testbed.errors import CannotRun
-from testbed.folder import RunFolder
-from testbed.live import Stage
-from testbed.network import Network
+from testbed.live import hosts_file
+from testbed.live.crew import Crew
+from testbed.live.network import Network
+from testbed.live.stage import Stage
 from testbed.processes import Nursery
+from testbed.realtime import engine
+from testbed.run_folder import RunFolder
 from testbed.spec import Experiment
 from testbed.stacks import STACKS, demand_stacks, preload
 
@@ -53,7 +55,7 @@ def measure(effort: Effort) -> list[Ratio]:
 
 def separate_s(workers: int) -> float:
     """As many fresh interpreters at once, each importing what a worker imports; no more."""
-    command = [sys.executable, "-c", f"import testbed.nursery, {STACKS['torch'].module}"]
+    command = [sys.executable, "-c", f"import testbed.live.nursery, {STACKS['torch'].module}"]
     begin_s = time.monotonic()
     started = [processes.popen(command, run_id()) for _ in range(workers)]
     for process in started:
@@ -65,15 +67,15 @@ def separate_s(workers: int) -> float:
 def warm_s(experiment: Experiment, folder: RunFolder) -> float:
     """From the start of the nursery to the instant at which all workers begin to train."""
     run = Run(experiment, experiment.policies[0], 0, run_id())
-    setting = realtime.settle(experiment, lambda line: None, run.run_id)
+    setting = engine.settle(experiment, lambda line: None, run.run_id)
     policy = run.choice.link_policy
     with Network(setting.topology, policy, setting.wiring, run_id=run.run_id) as network:
         begin_s = time.monotonic()
-        names.write(folder.journals, setting.topology.hosts)
+        hosts_file.write(folder.journals, setting.topology.hosts)
         log, modules = folder.logs / "nursery.log", preload(experiment)
         with Nursery(run.run_id, log, preload=modules, names=folder.journals) as nursery:
             stage = Stage(run, network, nursery, folder, {})
-            workers = stage.start_workers(0, experiment.training[0])
+            workers = stage.start_stacks()
             crew = Crew(nursery, workers)
             crew.await_all("listening")
             crew.tell(connect_ns=time.monotonic_ns())

@@ -21,13 +21,13 @@ COPY --from=wheels /opt/giveway /opt/giveway
 COPY packages /opt/giveway/packages
 ENV PATH=/opt/giveway/bin:$PATH PYTHONPATH=/opt/giveway/packages PYTHONDONTWRITEBYTECODE=1 \
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-# testbed/containers.py gives the folders below /run/giveway to this user.
+# testbed/containers/hosts.py gives the folders below /run/giveway to this user.
 USER 10001:10001
 WORKDIR /tmp
 # An image whose workers do not start is never made.
 ARG IMPORTS
-RUN python3 -c "import testbed.nursery, $IMPORTS"
-ENTRYPOINT ["python3", "-m", "testbed.nursery"]
+RUN python3 -c "import testbed.live.nursery, $IMPORTS"
+ENTRYPOINT ["python3", "-m", "testbed.live.nursery"]
 # What the image was made of, last so that nothing has to be made again for a label.
 ARG INPUTS
 LABEL giveway.inputs=$INPUTS

@@ -3,7 +3,8 @@
 # Debian mirror (about a minute), then kept in the cache for a week. As root.
 set -euo pipefail
 
-kept=${GIVEWAY_CACHE:-$HOME/.cache/giveway}/debian-bookworm-$(uname -m).tar days=7
+cache=$("$(dirname "$0")/cache.sh")
+kept=$cache/debian-bookworm-$(uname -m).tar days=7
 
 say() { printf 'debian: %s\n' "$*" >&2; }
 

@@ -5,7 +5,8 @@
 set -euo pipefail
 
 run=${GIVEWAY_DOCKER_RUN:-/run/giveway-docker}
-data=${GIVEWAY_DOCKER_DATA:-${GIVEWAY_CACHE:-$HOME/.cache/giveway}/docker}
+cache=$("$(dirname "$0")/cache.sh")
+data=${GIVEWAY_DOCKER_DATA:-$cache/docker}
 socket=unix://$run/docker.sock
 start_limit_s=30 stop_limit_s=30
 

@@ -11,9 +11,6 @@ cmake=3.31.6 # Horovod's CMake files are too old for CMake 4
 python=.venv/bin/python
 
 say() { printf 'horovod: %s\n' "$*" >&2; }
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
-}
 pip() { "$python" -m pip --disable-pip-version-check "$@" 2>&1 | { grep -v '^WARNING' || true; }; }
 
 scripts/torch.sh >&2
@@ -27,7 +24,8 @@ key=$({
     "$python" --version
     cat workloads/horovod-patches/*.patch
 } | sha256sum | cut -c1-12)
-cache=${GIVEWAY_CACHE:-$HOME/.cache/giveway}/horovod-$horovod-$key
+cache=$(scripts/cache.sh)
+cache=$cache/horovod-$horovod-$key
 stamp=.venv/giveway-horovod
 
 if ! compgen -G "$cache/*.whl" > /dev/null; then
@@ -38,9 +36,7 @@ if ! compgen -G "$cache/*.whl" > /dev/null; then
     done
     if [ ${#missing[@]} -gt 0 ]; then
         say "installing Debian packages: ${missing[*]}"
-        as_root apt-get update -qq
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-            --no-install-recommends "${missing[@]}" > /dev/null
+        scripts/apt.sh "${missing[@]}"
     fi
     work=$(mktemp -d -t giveway-horovod-XXXXXX)
     trap 'rm -rf "$work"' EXIT

@@ -11,7 +11,7 @@ wheel=${1:-}
 
 say() { printf 'image: %s\n' "$*" >&2; }
 
-packages=("$(grep -E '^numpy==' requirements.txt)") imports=workloads.worker image=giveway-worker
+packages=("$(grep -E '^numpy==' requirements.txt)") imports=workloads.host_process image=giveway-worker
 if [ -n "$wheel" ]; then
     image=giveway-worker-horovod imports=workloads.horovod_worker
     packages+=("$wheel" -r requirements-torch.txt -r requirements-horovod.txt)
@@ -28,7 +28,7 @@ if ! docker version > /dev/null 2>&1; then
     docker version > /dev/null 2>&1 || scripts/docker-engine.sh start
 fi
 
-inputs=$(.venv/bin/python -m testbed.image "$image")
+inputs=$(.venv/bin/python -m testbed.containers.image "$image")
 has=$(docker image inspect -f '{{index .Config.Labels "giveway.inputs"}}' "$image" 2> /dev/null) || has=
 if [ "$has" = "$inputs" ]; then
     say "$image is up to date"
@@ -51,7 +51,7 @@ fetch=(--only-binary :all: --python-version "$base_python" -c requirements.txt "
 say "fetching ${packages[*]##*/}"
 .venv/bin/pip download -q --disable-pip-version-check --dest "$staging/context/wheels" "${fetch[@]}" \
     2>&1 | { grep -v "^WARNING" || true; }
-.venv/bin/python -m testbed.image "$image" "$staging/context/packages" > /dev/null
+.venv/bin/python -m testbed.containers.image "$image" "$staging/context/packages" > /dev/null
 say "building $image"
 DOCKER_BUILDKIT=0 docker build -q --network=host -t "$image" -f docker/worker.Dockerfile \
     --build-arg "INPUTS=$inputs" --build-arg "IMPORTS=$imports" "$staging/context" \

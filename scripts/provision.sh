@@ -12,9 +12,7 @@ say() { printf 'provision: %s\n' "$*"; }
 case "$upto" in setup | smoke) ;; *) say "error: after FOLDER comes nothing, or setup"; exit 2 ;; esac
 
 say "make and certificates"
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends make ca-certificates > /dev/null
+scripts/apt.sh make ca-certificates
 make setup
 ln -sf "$PWD/.venv/bin/giveway" /usr/local/bin/giveway
 giveway list

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what Giveway needs: Debian packages, a virtual environment, pinned Python packages.
-# Quick when there is nothing to do. Touches only the package manager, .venv and the pip cache.
+# Installs what Giveway needs: Debian packages, a virtual environment, pinned Python packages; compiles
+# the simulator. Quick when there is nothing to do. Touches only the package manager, .venv, the pip
+# cache and ~/.cache/giveway (GIVEWAY_CACHE).
 # (And keeps an SSH server that is installed for tests from becoming a service.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,9 +53,7 @@ for package in "${packages[@]}"; do
 done
 if [ ${#missing[@]} -gt 0 ]; then
     say "installing Debian packages: ${missing[*]}"
-    as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        "${missing[@]}" > /dev/null
+    scripts/apt.sh "${missing[@]}"
 fi
 
 # The system's Python, because Debian's Mininet is for it; the venv must see that package.
@@ -76,7 +75,10 @@ if [ "$(cat .venv/giveway-installed 2> /dev/null)" != "$wanted" ]; then
         { grep -v '^WARNING' || true; }
     .venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e . 2>&1 |
         { grep -v '^WARNING' || true; }
-    .venv/bin/python -c 'import testbed.cli'
+    .venv/bin/python -c 'import testbed.cli.commands'
     echo "$wanted" > .venv/giveway-installed
 fi
-say "ready: .venv/bin/giveway --help"
+if [ "${GIVEWAY_COMPILE:-yes}" = yes ]; then # so that the first run does not have to
+    .venv/bin/python -m testbed.cli.compile || say "the simulator could not be compiled: see above"
+fi
+say "ready: '. .venv/bin/activate' puts giveway on the PATH, 'giveway doctor' says what works"

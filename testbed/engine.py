@@ -8,9 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from testbed.errors import CannotRun
-from testbed.folder import RunFolder
-from testbed.spec import Experiment, PolicyChoice
+from basics.errors import CannotRun
+from policies.link import Demotion, LinkPolicy
+from testbed.live import tc
+from testbed.run_folder import RunFolder
+from testbed.spec import Experiment, FlowMix, PolicyChoice
+from testbed.spec.placements import PlacementChoice
 from topologies import Topology
 
 FAR_END = "169.254.0.1"  # link-local: the other end of whatever cable it is used on
@@ -25,6 +28,7 @@ class Run:
     choice: PolicyChoice
     seed: int
     run_id: str
+    placement: PlacementChoice | None = None  # where there is a cluster
 
     @property
     def bands(self) -> dict[str, str]:
@@ -33,6 +37,10 @@ class Run:
     def steers(self, job: str) -> bool:
         """Whether the policy moves this job between bands; a band from the file is left alone."""
         return self.choice.link_policy.steering is not None and job not in self.choice.bands
+
+    def demotions(self, mix: FlowMix) -> tuple[Demotion, ...]:
+        """When the flows of a mix change their band."""
+        return self.choice.link_policy.demotions_from(self.bands[mix.name], mix.scale)
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Wiring:
     offload: bool = True
     netem: bool = False  # whether the asked delay is applied
     tcp: str = "cubic"
+    window_byte: int | None = None  # none: the kernel's autotuning
+    rto_min_ns: int | None = None  # in experiment time; none: the kernel's own
     timer_slack_ns: int = 200_000  # 0: the clock is exact
 
 
@@ -97,10 +107,20 @@ def topology_of(experiment: Experiment) -> Topology:
     return experiment.topology.graph
 
 
+def lacking(policy: LinkPolicy, features: frozenset[str]) -> frozenset[str]:
+    """What a kernel would have to have besides for a policy."""
+    return tc.needs(policy) - features
+
+
 def demand_features(
     experiment: Experiment, features: frozenset[str], tcp: frozenset[str], kernel: str
 ) -> None:
     """Refuse a topology, a policy or a TCP that this kernel does not have."""
+    if experiment.cluster is not None:
+        raise CannotRun(
+            "cluster: jobs that come and go are simulated only, no live engine starts them: use "
+            "`--engine fluid`"
+        )
     if topology_of(experiment).routed and MULTIPATH not in features:
         raise CannotRun(
             f"topology {experiment.topology.kind} has several ways between two hosts, and {kernel} "
@@ -115,9 +135,9 @@ def demand_features(
     if experiment.tcp == "dctcp" and "codel" not in features:
         raise CannotRun(f"tcp: dctcp needs the codel qdisc to mark packets, which {kernel} lacks")
     for choice in experiment.policies:
-        lacking = choice.link_policy.needs - features
-        if lacking:
+        missing = lacking(choice.link_policy, features)
+        if missing:
             raise CannotRun(
-                f"the policy {choice.policy} needs {', '.join(sorted(lacking))}, which {kernel} "
+                f"the policy {choice.policy} needs {', '.join(sorted(missing))}, which {kernel} "
                 "lacks: `giveway doctor` shows what each engine has"
             )

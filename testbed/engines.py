@@ -3,11 +3,11 @@
 import importlib
 from typing import cast
 
+from basics.errors import BadInput
 from testbed.engine import Engine
-from testbed.errors import BadInput
 
 MODULES = {
-    "realtime": "testbed.realtime",
+    "realtime": "testbed.realtime.engine",
     "virtual": "testbed.virtual.engine",
     "fluid": "testbed.fluid.engine",
 }

@@ -1,6 +1,5 @@
 """What this machine can do: probed, never assumed."""
 
-import json
 import os
 import platform
 import shutil
@@ -8,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
+from basics.errors import CannotRun
 from testbed import __version__, processes
-from testbed.errors import CannotRun
 
 # Each qdisc with arguments that any kernel having it accepts, tried in a throw-away namespace.
 _QDISCS = {
@@ -87,11 +85,18 @@ def _importable(module: str) -> bool:
         return False
 
 
+NO_ROOT = "the realtime engine makes network namespaces and needs root: use sudo"
+WITHOUT_ROOT = (
+    "without root `--engine fluid` (a simulation) works now, and `--engine virtual` (a real "
+    "kernel) after `make virtual`, once"
+)
+
+
 def demand_realtime() -> Machine:
     """The machine, if it can run Mininet networks at all; otherwise say what is missing."""
     machine = probe()
     if not machine.root:
-        raise CannotRun("the realtime engine makes network namespaces and needs root: use sudo")
+        raise CannotRun(f"{NO_ROOT}; {WITHOUT_ROOT}")
     if machine.missing_packages:
         raise CannotRun(
             f"missing Debian packages: {' '.join(machine.missing_packages)}; run `make setup`"
@@ -115,17 +120,3 @@ def versions() -> dict[str, str]:
 
 def kernel() -> str:
     return f"{platform.system()} {platform.release()}"
-
-
-def cache_folder() -> Path:
-    """The one place outside the repository that Giveway writes to."""
-    asked = os.environ.get("GIVEWAY_CACHE")
-    return Path(asked) if asked else Path.home() / ".cache" / "giveway"
-
-
-def cached_json(name: str) -> dict[str, Any]:
-    try:
-        content = json.loads((cache_folder() / name).read_text())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -20,22 +20,22 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
 
+from basics.errors import GivewayError, RunFailed
 from testbed.engine import Engine, Run, Setting
-from testbed.errors import GivewayError, RunFailed
-from testbed.folder import RunFolder
-from testbed.processes import CONTROLLER_VARIABLE, RUN_VARIABLE, environment
+from testbed.processes import CONTROLLER_VARIABLE, NAMESPACE_VARIABLE, RUN_VARIABLE, environment
 from testbed.progress import Progress
+from testbed.run_folder import RunFolder
 
 # Helpers are as many as there are cores, so none of them needs threads of its own.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-MARKS = (RUN_VARIABLE, CONTROLLER_VARIABLE)
+MARKS = (RUN_VARIABLE, CONTROLLER_VARIABLE, NAMESPACE_VARIABLE)
 GOODBYE_S = 5.0
 
 Call = Callable[..., Any]  # call(function, *arguments): the function's result
 
 
 @dataclass(frozen=True)
-class Task:
+class PooledRun:
     """A run, where its records go, and how it is played."""
 
     run: Run
@@ -46,15 +46,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Failure:
-    task: Task
+    task: PooledRun
     error: GivewayError
 
 
 def execute_all(
     engine: Engine,
-    tasks: Sequence[Task],
+    tasks: Sequence[PooledRun],
     progress: Progress,
-    after: Callable[[Task, Call], None] = lambda task, call: None,
+    after: Callable[[PooledRun, Call], None] = lambda task, call: None,
     *,
     keep_going: bool = False,
 ) -> list[Failure]:
@@ -69,7 +69,7 @@ def execute_all(
     crew = _Crew(tasks[0].run.run_id)
     failures: list[Failure] = []
 
-    def do(task: Task, call: Call | None) -> None:
+    def do(task: PooledRun, call: Call | None) -> None:
         try:
             with progress.run(task.name, task.run.experiment.duration_ns) as on_time:
                 if call is not None and engine.IN_PROCESSES:
@@ -216,7 +216,8 @@ def _environment(run_id: str) -> Iterator[None]:
 
 def _serve(line: Connection) -> None:
     """The life of a helper."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the controller decides
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # Ctrl-C reaches all; the controller decides
     while True:
         try:
             function, arguments, timed = line.recv()
@@ -227,8 +228,11 @@ def _serve(line: Connection) -> None:
             answer = ("done", function(*arguments, *more))
         except GivewayError as error:
             answer = ("failed", error)
-        except Exception:
-            answer = ("failed", RuntimeError(traceback.format_exc()))
+        except Exception as error:
+            first = (str(error).splitlines() or [""])[0]
+            unforeseen = RuntimeError(f"{type(error).__name__}: {first}")
+            unforeseen.add_note(traceback.format_exc())
+            answer = ("failed", unforeseen)
         try:
             line.send(answer)
         except OSError:

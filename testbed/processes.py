@@ -1,7 +1,7 @@
 """The one module that starts processes. Tests replace it; everything it starts has an owner.
 
 Short commands go through `run`. Workers, generators and samplers are tasks: forked by one warm
-interpreter (the nursery, testbed/nursery.py) so that sixty-four of them start as fast as one
+interpreter (the nursery, testbed/live/nursery.py) so that sixty-four of them start as fast as one
 imports. If the controller dies, even by kill -9, the nursery reads the end of its pipe and takes
 every task with it.
 """
@@ -21,12 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from testbed.errors import CannotRun, RunFailed
-from testbed.room import Room
+from basics.errors import CannotRun, RunFailed
+from basics.lines import Lines
+from testbed.containers.view import Room
 
 RUN_VARIABLE = "GIVEWAY_RUN"
-CONTROLLER_VARIABLE = "GIVEWAY_CONTROLLER"
-LOG_TAIL_LINES = 12
+CONTROLLER_VARIABLE = "GIVEWAY_CONTROLLER"  # "pid:start", as older ones wrote it
+NAMESPACE_VARIABLE = "GIVEWAY_PID_NAMESPACE"
 NURSERY_LIMIT_S = 120  # for its imports (torch among them), on a busy machine with cold caches
 CLONE_NEWNET = 0x40000000
 
@@ -36,11 +37,18 @@ Result = TypeVar("Result")
 
 def environment(run_id: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """What every process of a run carries, so that `giveway clean` can tell whose it is."""
+    controller, _, namespace = own_mark().rpartition(":")
     return {
         **(os.environ if base is None else base),
         RUN_VARIABLE: run_id,
-        CONTROLLER_VARIABLE: f"{os.getpid()}:{start_time(os.getpid())}",
+        CONTROLLER_VARIABLE: controller,
+        NAMESPACE_VARIABLE: namespace,
     }
+
+
+def own_mark() -> str:
+    """This process, for those who come later: "pid:start:namespace"."""
+    return f"{os.getpid()}:{start_time(os.getpid())}:{pid_namespace()}"
 
 
 def start_time(pid: int) -> int | None:
@@ -52,10 +60,26 @@ def start_time(pid: int) -> int | None:
     return int(stat.rpartition(")")[2].split()[19])
 
 
-def is_alive(controller: str) -> bool:
-    """Whether the process that CONTROLLER_VARIABLE names ("pid:start") is still there."""
-    pid, _, started = controller.partition(":")
-    return pid.isdigit() and str(start_time(int(pid))) == started
+def pid_namespace() -> int:
+    """The namespace in which pids mean what /proc says; 0 if /proc is another one's."""
+    if os.readlink("/proc/self") != str(os.getpid()):
+        return 0
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:  # a kernel without such namespaces
+        return 0
+
+
+def is_gone(mark: str) -> bool:
+    """Whether the process of a mark was one of this pid namespace, and is no longer there.
+
+    Of a run in another container nobody here can tell: its pid means another process here.
+    """
+    parts = mark.split(":")
+    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+        return False
+    pid, started, namespace = map(int, parts)
+    return namespace == pid_namespace() != 0 and start_time(pid) != started
 
 
 def run(
@@ -122,7 +146,7 @@ class Task:
         self.last_heard_s = time.monotonic()
         self.said: dict[str, dict[str, Any]] = {}  # the last message of each kind
         self._control = control
-        self._buffer = b""
+        self._lines = Lines()
 
     def fileno(self) -> int:
         return self._control.fileno()
@@ -139,14 +163,17 @@ class Task:
         except (BrokenPipeError, ConnectionResetError):
             return
 
-    def listen(self) -> list[dict[str, Any]]:
-        """Everything it has said since the last call; call only when readable."""
+    def listen(self) -> list[dict[str, Any]] | None:
+        """Everything it has said since the last call; None if nothing more can come."""
         try:
-            data = self._control.recv(1 << 20)
+            data = self._control.recv(1 << 20, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
         except ConnectionResetError:
             data = b""
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        messages: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        if not data:
+            return None
+        messages: list[dict[str, Any]] = [json.loads(line) for line in self._lines.feed(data)]
         for message in messages:
             self.said[message["event"]] = message
         if messages:
@@ -154,14 +181,27 @@ class Task:
         return messages
 
     def log_tail(self) -> str:
-        try:
-            with self.log.open(errors="replace") as lines:
-                return "".join(deque(lines, LOG_TAIL_LINES)).rstrip()
-        except OSError:
-            return ""
+        return last_line(self.log)
 
     def close(self) -> None:
         self._control.close()
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that says anything: of a traceback, what went wrong."""
+    try:
+        with log.open(errors="replace") as lines:
+            return next(iter(deque((line.strip() for line in lines if line.strip()), 1)), "")
+    except OSError:
+        return ""
+
+
+def received(line: socket.socket) -> bytes:
+    """What is there; nothing if the other end is gone, however it went."""
+    try:
+        return line.recv(1 << 16)
+    except ConnectionResetError:
+        return b""
 
 
 class Nursery:
@@ -179,17 +219,17 @@ class Nursery:
         preload: Sequence[str] = (),
         names: Path | None = None,
     ) -> None:
-        """`preload`: modules that tasks find loaded. `names`: see testbed/names.py."""
+        """`preload`: modules that tasks find loaded. `names`: see testbed/live/hosts_file.py."""
         self._outrank = outrank  # tasks go before every other process of the machine
         self.tasks: dict[str, Task] = {}
         ours, theirs = socket.socketpair()
         self._socket = ours
-        self._buffer = b""
+        self._lines = Lines()
         self._selector = selectors.DefaultSelector()
         told = (str(theirs.fileno()), str(names or "-"), *preload)
         with log.open("ab") as output, theirs:
             self._process = popen(
-                [sys.executable, "-m", "testbed.nursery", *told],
+                [sys.executable, "-m", "testbed.live.nursery", *told],
                 run_id,
                 base={**os.environ, "OMP_NUM_THREADS": "1"},  # a thread does not survive a fork
                 pass_fds=[theirs.fileno()],
@@ -253,29 +293,24 @@ class Nursery:
             else:
                 task: Task = key.data
                 messages = task.listen()
-                if not messages:
+                if messages is None:
                     self._selector.unregister(task)
-                for message in messages:
+                for message in messages or ():
                     if message["event"] == "hello" and task.name in self._rooms:
                         message["pid"] = self._rooms[task.name].pid_outside(message["pid"])
                     yield task, message
 
     def _exits_in(self, room: Room) -> Iterator[tuple[Task, dict[str, Any]]]:
-        try:
-            data = room.line.recv(1 << 16)
-        except ConnectionResetError:
-            data = b""
+        data = received(room.line)
         if not data:
             raise RunFailed(f"the container of {room.name} is gone")
-        *lines, room.buffer = (room.buffer + data).split(b"\n")
-        yield from self._ended(lines)
+        yield from self._ended(room.lines.feed(data))
 
     def _exits(self) -> Iterator[tuple[Task, dict[str, Any]]]:
-        data = self._socket.recv(1 << 16)
+        data = received(self._socket)
         if not data:
             raise RunFailed(f"the process nursery died unexpectedly: {self._last_words()}")
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        yield from self._ended(lines)
+        yield from self._ended(self._lines.feed(data))
 
     def _ended(self, lines: list[bytes]) -> Iterator[tuple[Task, dict[str, Any]]]:
         for line in lines:
@@ -304,7 +339,7 @@ class Nursery:
         return self
 
     def _last_words(self) -> str:
-        return self._log.read_text(errors="replace")[-500:].strip() or "no message"
+        return f"{last_line(self._log) or 'no message'} (its log: {self._log})"
 
     def __exit__(self, *_: object) -> None:
         self._selector.close()

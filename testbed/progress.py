@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+QUIET_S = 10.0  # without a terminal, a line says how far runs are about as often
+MOST_LISTED = 4  # runs in such a line
+
 
 class Progress:
     """A context manager: bars are drawn while it is entered. Safe to use from several threads."""
@@ -18,6 +21,9 @@ class Progress:
         self._console = console
         self._runs = runs
         self._number = 0
+        self._lock = threading.Lock()
+        self._said_s = time.monotonic()
+        self._under_way: dict[str, str] = {}  # without a terminal: how far each run is
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -59,25 +65,49 @@ class Progress:
 
     def _lines(self, label: str, duration_ns: int) -> Iterator[Callable[[int], None]]:
         started_s = time.monotonic()
-        self.say(f"{label}: {duration_ns / 1e9:g} s of experiment time …")
-        yield lambda done_ns: None
+        whole_s = f"{duration_ns / 1e9:g} s"
+        self.say(f"{label}: {whole_s} of experiment time …")
+
+        def show(done_ns: int) -> None:
+            with self._lock:
+                self._under_way[label] = f"{label}: {done_ns / 1e9:.1f} of {whole_s}"
+                if self._was_quiet():
+                    self.say(self._listed())
+
+        try:
+            yield show
+        finally:
+            with self._lock:
+                self._under_way.pop(label, None)
         self.say(f"{label}: done in {time.monotonic() - started_s:.1f} s")
+
+    def _was_quiet(self) -> bool:
+        """Whether it is time for a line; if so, the next one is as far away again."""
+        now_s = time.monotonic()
+        if now_s - self._said_s < QUIET_S:
+            return False
+        self._said_s = now_s
+        return True
+
+    def _listed(self) -> str:
+        found = list(self._under_way.values())
+        more = [f"{len(found) - MOST_LISTED} more"] if len(found) > MOST_LISTED else []
+        return "; ".join([*found[:MOST_LISTED], *more])
 
 
 class OneBar(Progress):
     """One bar for any number of runs, which moves with the experiment time that is done in all.
 
-    Elsewhere than on a terminal: a line at every twentieth of the runs, or after a minute.
+    Elsewhere than on a terminal: a line at every twentieth of the runs, or after ten seconds.
     """
 
     LINES = 20
-    QUIET_S = 60.0
 
     def __init__(self, console: Console, runs: int) -> None:
         super().__init__(console, runs)
         self._done = 0
-        self._began_s = self._said_s = time.monotonic()
-        self._lock = threading.Lock()
+        self._shares = 0.0  # of all runs, those under way included
+        self._began_s: float | None = None
         self._bars = Bars(
             TextColumn("{task.fields[done]} of {task.fields[runs]} runs"),
             BarColumn(bar_width=None),
@@ -93,31 +123,43 @@ class OneBar(Progress):
     @contextmanager
     def run(self, name: str, duration_ns: int) -> Iterator[Callable[[int], None]]:
         shown = 0.0
+        self._began_s = self._began_s or time.monotonic()  # what came before is no run's work
 
-        def show(done_ns: int) -> None:
+        def moved(done_ns: int) -> None:
             nonlocal shown
             share = min(1.0, done_ns / duration_ns)
             self._bars.advance(self._bar_id, share - shown)
+            self._shares += share - shown
             shown = share
+
+        def show(done_ns: int) -> None:
+            with self._lock:
+                moved(done_ns)
+                if not self._console.is_terminal and self._was_quiet():
+                    self.say(self._so_far())
 
         yield show
         with self._lock:
-            show(duration_ns)
+            moved(duration_ns)
             self._done += 1
             self._bars.update(self._bar_id, done=self._done)
-            if not self._console.is_terminal and self._at_a_line():
+            if not self._console.is_terminal and (self._passed_a_mark() or self._was_quiet()):
                 self._said_s = time.monotonic()
-                spent_s = self._said_s - self._began_s
-                left_s = spent_s / self._done * (self._runs - self._done)
-                self.say(
-                    f"{self._done} of {self._runs} runs in {spent_s:.0f} s, "
-                    f"about {left_s:.0f} s left"
-                )
+                self.say(self._so_far())
 
-    def _at_a_line(self) -> bool:
+    def _so_far(self) -> str:
+        spent_s = time.monotonic() - (self._began_s or 0.0)
+        said = f"{self._done} of {self._runs} runs"
+        if self._shares > self._done + 1e-9:
+            said += f" ({100 * self._shares / self._runs:.0f} % of the work)"
+        if not self._shares:
+            return f"{said} in {spent_s:.0f} s"
+        left_s = spent_s / self._shares * (self._runs - self._shares)
+        return f"{said} in {spent_s:.0f} s, about {left_s:.0f} s left"
+
+    def _passed_a_mark(self) -> bool:
         lines = min(self.LINES, self._runs)
-        passed = self._done * lines // self._runs > (self._done - 1) * lines // self._runs
-        return passed or time.monotonic() - self._said_s > self.QUIET_S
+        return self._done * lines // self._runs > (self._done - 1) * lines // self._runs
 
 
 @contextmanager

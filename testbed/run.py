@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from analysis import report
-from testbed import engines, folder
+from basics.files import write_json, write_whole
+from testbed import engines, run_folder
 from testbed.clean import clean
 from testbed.engine import Run, Setting
-from testbed.pool import Task, execute_all
+from testbed.pool import PooledRun, execute_all
 from testbed.progress import Progress
 from testbed.spec import Experiment
-from testbed.stacks import demand_stacks, notices
+from testbed.stacks import demand_stacks
 
 
 def run_experiment(
@@ -32,9 +33,9 @@ def run_experiment(
     with engine.exclusive(wait_s), stoppable(), progress:
         for leftover in clean():
             progress.say(f"cleaning up after a dead run: {leftover}")
-        for notice in notices(experiment):
-            progress.say(notice)
-        folder.create(out)
+        for note in experiment.notes:
+            progress.say(note)
+        run_folder.create(out)
         setting = engine.settle(experiment, progress.say, run_id)
         describe(experiment, out, engine.NAME, command, setting)
         execute_all(engine, tasks(experiment, out, setting, run_id), progress)
@@ -47,18 +48,22 @@ def describe(
 ) -> None:
     """Leave the experiment in its folder: for people to run again, for analysis to read."""
     links = [
-        {"link": f"{near}->{far}", "rate_bps": link.cable.rate_bps}
+        {
+            "link": f"{near}->{far}",
+            "rate_bps": link.cable.rate_bps,
+            "delay_ns": link.cable.delay_ns,
+        }
         for link in setting.topology.links
         for near, far in ((link.a, link.b), (link.b, link.a))
     ]
-    folder.write_atomically(out / "experiment.yaml", experiment.to_yaml())
-    folder.write_json(out / "plan.json", experiment.plan(engine_name, command, links))
+    write_whole(out / "experiment.yaml", experiment.to_yaml())
+    write_json(out / "plan.json", experiment.plan(engine_name, command, links))
 
 
-def tasks(experiment: Experiment, out: Path, setting: Setting, run_id: str) -> list[Task]:
+def tasks(experiment: Experiment, out: Path, setting: Setting, run_id: str) -> list[PooledRun]:
     """All runs of an experiment, each with its folder."""
     return [
-        Task(
+        PooledRun(
             run,
             out / run.choice.label / f"seed-{run.seed}",
             setting,
@@ -74,22 +79,30 @@ def in_turns(experiment: Experiment, run_id: str) -> list[Run]:
     A machine has better and worse minutes. Runs of one policy after those of the other would
     take that for the policies' difference.
     """
-    choices = experiment.policies
+    arms = experiment.arms
     return [
-        Run(experiment, choices[(turn + at) % len(choices)], seed, run_id)
+        Run(experiment, arm.choice, seed, run_id, arm.placement)
         for turn, seed in enumerate(experiment.seeds)
-        for at in range(len(choices))
+        for at in range(len(arms))
+        for arm in [arms[(turn + at) % len(arms)]]
     ]
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """A polite kill or a closed terminal ends a run as Ctrl-C does: cleaned up."""
+    """A polite kill or a closed terminal ends a run as Ctrl-C does: cleaned up.
+
+    What was ignored when we came stays ignored: `nohup` means it.
+    """
 
     def stop(number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, stop)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield
     finally:

@@ -8,33 +8,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
-from testbed import docker, psjobs
-from testbed.errors import CannotRun
-from testbed.image import HOROVOD, NATIVE, Image
+from basics.errors import CannotRun
+from testbed.containers import docker_engine
+from testbed.containers.image import HOROVOD, NATIVE, Image
 from testbed.spec import Experiment
-from testbed.spechosts import DOCKER
+from testbed.spec.hosts import DOCKER
 
 
 @dataclass(frozen=True)
 class Stack:
     module: str  # its worker; imported once, by the nursery, before it forks
     packages: tuple[str, ...] = ()
-    own_order: bool = False  # `order` and `barrier` are not for it: it decides itself
 
 
 STACKS = {
-    "native": Stack("workloads.worker"),
-    "torch": Stack("workloads.torch_worker", ("torch",), own_order=True),
-    "horovod": Stack("workloads.horovod_worker", ("torch", "horovod"), own_order=True),
+    "native": Stack("workloads.host_process"),
+    "torch": Stack("workloads.torch_worker", ("torch",)),
+    "horovod": Stack("workloads.horovod_worker", ("torch", "horovod")),
 }
 
 
 def preload(experiment: Experiment) -> list[str]:
     """What the nursery has to import besides what it always does."""
-    modules = {
-        psjobs.MODULE if job.has_servers else STACKS[job.backend].module
-        for job in experiment.training
-    }
+    modules = {STACKS[job.backend].module for job in experiment.training}
     return sorted(modules - {STACKS["native"].module})
 
 
@@ -71,7 +67,7 @@ def here() -> Place:
 
 
 def inside(image: Image) -> Place:
-    return Place(docker.versions_inside(docker.demand_image(image)).get, image)
+    return Place(docker_engine.versions_inside(docker_engine.demand_image(image)).get, image)
 
 
 def place_of(experiment: Experiment) -> Place:
@@ -119,13 +115,3 @@ def demand_matching(place: Place) -> None:
             f"the Horovod that is {place.name} was built for torch {built_for}, and torch {torch} "
             f"is there: run `make {place.target('horovod')}`"
         )
-
-
-def notices(experiment: Experiment) -> list[str]:
-    """What the experiment asks for and a job's stack decides itself."""
-    return [
-        f"{job.name}: {job.backend} decides itself what it sends when (as gradients become ready, "
-        "with a barrier): order and barrier are for the native backend"
-        for job in experiment.training
-        if STACKS[job.backend].own_order and (job.order != "fifo" or not job.barrier)
-    ]

@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from analysis import sweep as analysis
-from testbed import engines, folder
+from basics.errors import BadInput, RunFailed
+from basics.files import write_json, write_whole, writing
+from basics.records import SCHEMA_VERSION
+from testbed import engines
 from testbed.clean import clean
 from testbed.engine import Engine, Run
-from testbed.errors import BadInput, RunFailed
-from testbed.pool import Call, Task, execute_all
+from testbed.pool import Call, PooledRun, execute_all
 from testbed.progress import Progress
-from testbed.records import SCHEMA_VERSION
 from testbed.run import describe, in_turns, stoppable
-from testbed.seal import trouble
-from testbed.stacks import demand_stacks, notices
-from testbed.sweepspec import Point, Sweep
+from testbed.sealing import trouble
+from testbed.spec.sweep_file import Point, Sweep
+from testbed.stacks import demand_stacks
 
 LOCK = "sweep.lock"
 
@@ -83,8 +84,8 @@ def begin(sweep: Sweep, out: Path, engine: str, command: str) -> None:
     if path.exists():
         check_same(sweep, out, engine)
         return
-    folder.write_atomically(out / "experiment.yaml", sweep.to_yaml())
-    folder.write_json(path, plan(sweep, engine, command))
+    write_whole(out / "experiment.yaml", sweep.to_yaml())
+    write_json(path, plan(sweep, engine, command))
 
 
 def plan(sweep: Sweep, engine: str, command: str) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def plan(sweep: Sweep, engine: str, command: str) -> dict[str, Any]:
             for axis in sweep.axes
         ],
         "points": [{"folder": point.folder, "at": dict(point.at)} for point in sweep.points],
-        "policies": [choice.label for choice in first.policies],
+        "policies": [arm.label for arm in first.arms],
         "seeds": list(first.seeds),
     }
 
@@ -159,9 +160,23 @@ def take_stock(sweep: Sweep, out: Path, engine: str, run_id: str) -> Survey:
                 continue
             if path.exists():
                 broken.append(f"{path.relative_to(out)}: {wrong}")
-                shutil.rmtree(path)
+                remove(path, out, wrong)
             wanting.setdefault(point.folder, []).append(run)
     return Survey(kept, wanting, tuple(broken))
+
+
+def remove(path: Path, out: Path, wrong: str) -> None:
+    """Remove a run, unless a link below the sweep's folder says that it is kept elsewhere."""
+    for folder in (path, *path.parents):
+        if folder == out:
+            break
+        if folder.is_symlink():
+            raise BadInput(
+                f"{path}: {wrong}; it would be removed and run again, but {folder} is a link, and "
+                "what it leads to may not be the sweep's: replace the link, or choose another --out"
+            )
+    with writing(path):
+        shutil.rmtree(path)
 
 
 def is_described(point: Point, at: Path) -> bool:
@@ -186,8 +201,6 @@ def tell(survey: Survey, sweep: Sweep, progress: Progress) -> None:
         progress.say(f"run again: {line}")
     if len(survey.broken) > 5:
         progress.say(f"… and {len(survey.broken) - 5} more")
-    for notice in dict.fromkeys(line for p in sweep.points for line in notices(p.experiment)):
-        progress.say(notice)
 
 
 def prepared(
@@ -198,7 +211,7 @@ def prepared(
     command: str,
     progress: Progress,
     run_id: str,
-) -> list[Task]:
+) -> list[PooledRun]:
     """Settle and describe every point that has runs to do."""
     tasks = []
     said: set[str] = set()
@@ -213,13 +226,13 @@ def prepared(
         if not runs:
             continue
         at = out / "points" / point.folder
-        with folder.writing(at):
+        with writing(at):
             at.mkdir(parents=True, exist_ok=True)
         setting = engine.settle(point.experiment, say_once, run_id)
         if not is_described(point, at):
             describe(point.experiment, at, engine.NAME, command, setting)
         tasks += [
-            Task(
+            PooledRun(
                 run,
                 run_folder(at, run),
                 setting,
@@ -230,12 +243,12 @@ def prepared(
     return tasks
 
 
-def measurer(survey: Survey, out: Path) -> Callable[[Task, Call], None]:
+def measurer(survey: Survey, out: Path) -> Callable[[PooledRun, Call], None]:
     """What follows a run: when it was the last of its point, the point is measured."""
     left = Counter({point: len(runs) for point, runs in survey.wanting.items()})
     lock = threading.Lock()
 
-    def after(task: Task, call: Call) -> None:
+    def after(task: PooledRun, call: Call) -> None:
         at = task.folder.parent.parent
         with lock:
             left[at.name] -= 1
@@ -253,7 +266,7 @@ def claimed(out: Path) -> Iterator[None]:
         others = [path for path in out.iterdir() if path.name != LOCK] if out.is_dir() else [out]
         if others:
             raise BadInput(f"{out} already exists and is not a sweep: choose another --out")
-    with folder.writing(out):
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / LOCK).open("a")
     with lock:

@@ -9,10 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
+import hypothesis
 import pytest
 
-from testbed import docker, image, stacks
-from testbed.errors import CannotRun
+from basics.errors import CannotRun
+from testbed import stacks
+from testbed.containers import docker_engine, image
 from testbed.processes import start_time
 from testbed.virtual.build import find
 
@@ -21,6 +23,10 @@ from testbed.virtual.build import find
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).parent.parent
+
+# How long an example takes is the machine's affair, and the first one may compile something.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 SSHD = "/usr/sbin/sshd"
 
 
@@ -42,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["horovod"] = str(why)
     if any(item.get_closest_marker("docker") for item in items):
         try:
-            docker.demand_image()
+            docker_engine.demand_image()
         except CannotRun as why:
             missing["docker"] = str(why)
         try:
@@ -57,13 +63,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def giveway(
-    *arguments: str | Path, limit_s: float = 100, wait: bool = True
+    *arguments: str | Path, limit_s: float = 100, wait: bool = True, cwd: Path = REPOSITORY
 ) -> subprocess.CompletedProcess[str]:
-    """The command as a user runs it; a realtime run waits for its turn."""
+    """The command as a user runs it; a realtime run waits for its turn.
+
+    What is in `cwd` goes before what is in this checkout: somebody's own policies.
+    """
     waiting = ["--wait"] if wait and arguments[0] == "run" else []
     return subprocess.run(
         [sys.executable, "-m", "testbed", *map(str, arguments), *waiting],
-        cwd=REPOSITORY,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
         timeout=limit_s,

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from basics.errors import RunFailed
 from testbed.engine import Performance, Run, Setting, Wiring, topology_of
-from testbed.errors import RunFailed
-from testbed.folder import RunFolder
-from testbed.seal import sealed
+from testbed.run_folder import RunFolder
+from testbed.sealing import sealed
 from testbed.spec import Experiment
 from workloads.schedule import schedule_of
 
@@ -62,6 +62,9 @@ def rows(run: Run) -> list[str]:
         schedule.flow.tolist(), schedule.start_ns.tolist(), schedule.size_byte.tolist(), strict=True
     ):
         found += [["start", flow, start], ["end", flow, start + speed * size]]
+    for at in range(0, run.experiment.duration_ns + 1, run.experiment.duration_ns // 100):
+        for host in run.experiment.host_names:
+            found.append(["links", at, f"{host}->s1", run.choice.link_policy.bands[0], at, 0])
     for job in run.experiment.training:
         length = job.iteration_ns
         for number in range(run.experiment.duration_ns // length):

@@ -154,6 +154,6 @@ def write_checkout(root: Path, files: dict[str, str]) -> Path:
 
 def fake_checkout(root: Path, experiment: str) -> Path:
     """A checkout with one experiment, experiments/x.yaml: a Python program."""
-    far_end = (REPOSITORY / "scripts/far.sh").read_text()
-    files = {**FAKE, "scripts/far.sh": far_end, "experiments/x.yaml": experiment}
+    far_end = (REPOSITORY / "scripts/until-hangup.sh").read_text()
+    files = {**FAKE, "scripts/until-hangup.sh": far_end, "experiments/x.yaml": experiment}
     return write_checkout(root, files)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench.flow_starts import MOST_STEAL, TRIES_A_REPEAT
-from tests.conftest import giveway
+from tests.conftest import REPOSITORY, giveway
 
 SATURATED = """
 name: saturated
@@ -31,16 +31,21 @@ MEASURED_S = 2
 class Promise:
     urgent: tuple[float, float]  # the least and the most of the port that the urgent sender gets
     bands: bool = True  # whether the policy tells the two apart
-    same_as: str | None = None  # to flows it is this one, command by command: not measured again
+    same_as: str | None = None  # to flows it has the same discipline: not measured again
 
 
 PROMISES = {
     "fifo": Promise((0.25, 0.75), bands=False),
     "fq-codel": Promise((0.45, 0.55), bands=False),
     "strict-priority": Promise((0.97, 1.0)),
+    # Urgent flows end up in the middle, patient ones are low from the start.
+    "first-bytes": Promise((0.97, 1.0)),
     "prio": Promise((0.97, 1.0)),
     "htb-priority": Promise((0.76, 0.84)),
-    "slack-aware": Promise((0.97, 1.0), same_as="strict-priority"),
+    "tensorlights-acks": Promise((0.25, 0.75), bands=False, same_as="fifo"),
+    "tensorlights-both": Promise((0.25, 0.75), bands=False, same_as="fifo"),
+    "slack-aware-1": Promise((0.97, 1.0), same_as="strict-priority"),
+    "slack-aware": Promise((0.97, 1.0), same_as="first-bytes"),
     "tensorlights-one": Promise((0.25, 0.75), bands=False, same_as="fifo"),
     "tensorlights-rr": Promise((0.25, 0.75), bands=False, same_as="fifo"),
     "tensorlights-srf": Promise((0.25, 0.75), bands=False, same_as="fifo"),
@@ -58,9 +63,11 @@ SPINE = (("h1", "h5", "leaf1->spine1"), ("h3", "h6", "leaf2->spine1"))
 RACKS = "kind: leaf-spine, hosts: 6, leaves: 3, spines: 1, oversubscription: 2"
 
 
-def urgent_share(engine: str, policy: str, place: str, folder: Path) -> float:
+def urgent_share(
+    engine: str, policy: str, place: str, folder: Path, checkout: Path = REPOSITORY
+) -> float:
     """The share of a full port that the urgent sender gets, over the last two of three seconds."""
-    bands = ", bands: {urgent: high, patient: low}" if PROMISES[policy].bands else ""
+    bands = ", bands: {urgent: high, patient: low}" if told_apart(policy) else ""
     choice = f"{{policy: {policy}{bands}}}"
     senders, topology = (SPINE, RACKS) if place == "spine" else (PLACES[place], RACK)
     text = SATURATED.format(policy=choice, topology=topology)
@@ -68,21 +75,26 @@ def urgent_share(engine: str, policy: str, place: str, folder: Path) -> float:
     for name, (src, dst, _) in zip(("urgent", "patient"), senders, strict=True):
         rows = "".join(f"{start},{src},{dst},{FLOW_BYTE}\n" for start in range(FLOWS))
         (folder / f"{name}.csv").write_text(HEADER + rows)
-    links = pd.read_parquet(undisturbed(engine, folder) / "links.parquet")
+    links = pd.read_parquet(undisturbed(engine, folder, checkout) / "links.parquet")
     late = links[links.time_ns > 1_000_000_000]
     urgent, patient = (passed_byte(late[late.link == link]) for _, _, link in senders)
     assert (urgent + patient) * 8 / MEASURED_S > 0.9 * RATE_BPS, "the port was not full"
     return urgent / (urgent + patient)
 
 
-def undisturbed(engine: str, folder: Path) -> Path:
+def told_apart(policy: str) -> bool:
+    return policy not in PROMISES or PROMISES[policy].bands
+
+
+def undisturbed(engine: str, folder: Path, checkout: Path) -> Path:
     """A run in which other machines on the same hardware took next to nothing of the processors.
 
     No shaper is on time while somebody else has them. After some tries, whatever there is.
     """
     for attempt in range(TRIES_A_REPEAT):
         out = folder / f"out-{attempt}"
-        done = giveway("run", folder / "saturated.yaml", "--engine", engine, "--out", out)
+        file = folder / "saturated.yaml"
+        done = giveway("run", file, "--engine", engine, "--out", out, cwd=checkout)
         assert done.returncode == 0, done.stderr
         (manifest,) = out.glob("*/seed-0/manifest.json")
         measured = json.loads(manifest.read_text())["fidelity"]["measured"]

@@ -8,9 +8,9 @@ import pytest
 
 from analysis import agreement
 from analysis.folder import load
+from basics.errors import BadInput
 from bench.agreement.__main__ import PAGE, written
 from bench.agreement.cells import CELLS, reference
-from testbed.errors import BadInput
 from tests.conftest import giveway
 from tests.run_folders import Effect, Folder, write
 
@@ -69,7 +69,10 @@ def test_two_folders_are_compared_in_the_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"seeds": (0, 1)}, "seeds differs"), ({"flows": 200}, "not the same flows as in")],
+    [
+        ({"duration_ns": 9 * 10**9}, "duration_ns differs"),
+        ({"flows": 200}, "not the same flows as in"),
+    ],
 )
 def test_other_experiments_are_refused_in_one_line(
     tmp_path: Path, changes: dict[str, object], said: str
@@ -78,6 +81,30 @@ def test_other_experiments_are_refused_in_one_line(
     second = load(write(tmp_path / "b", dataclasses.replace(Folder(), **changes)))  # type: ignore[arg-type]
     with pytest.raises(BadInput, match=said):
         agreement.demand_same(first, second)
+
+
+def test_the_seeds_that_both_have_are_compared(tmp_path: Path) -> None:
+    first = write(tmp_path / "a", dataclasses.replace(Folder(), seeds=(0, 1, 2)))
+    second = write(tmp_path / "b", dataclasses.replace(Folder(), seeds=(5, 2, 1)))
+    same = write(tmp_path / "c", dataclasses.replace(Folder(), seeds=(1, 2)))
+    done = giveway("agree", first, second)
+    assert done.returncode == 0, done.stderr
+    assert f"Left out, only in {first}: seed 0." in done.stdout
+    assert f"Left out, only in {second}: seed 5." in done.stdout
+    by_hand = agreement.rows(agreement.measured(load(same)), agreement.measured(load(same)))
+    both = agreement.in_common(load(first), load(second))
+    assert agreement.rows(*map(agreement.measured, both)) == by_hand
+    assert "Left out" not in giveway("agree", same, same).stdout
+
+
+def test_no_seed_in_common_is_refused_in_one_line(tmp_path: Path) -> None:
+    first = write(tmp_path / "a")
+    second = write(tmp_path / "b", dataclasses.replace(Folder(), seeds=(7, 8)))
+    done = giveway("agree", first, second)
+    assert done.returncode == 2
+    assert "no seed in common" in done.stderr
+    assert "7, 8 and 0, 1, 2" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_cells_are_at_least_twelve_with_light_and_heavy_load() -> None:

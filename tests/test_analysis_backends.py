@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis import backends, folder, overlay, words
+from analysis.answer import answer
 from tests import run_folders
 from tests.run_folders import Folder
 
@@ -52,7 +53,7 @@ def test_with_one_policy_the_answer_is_how_far_the_stacks_are_apart() -> None:
         {"backend": "torch", "iteration_mean_ns": 489e6, "iteration_mean_ns_change": 0.0142},
     ]
     faithful = {"title": "FIFO", "fidelity": {"verdict": "faithful"}}
-    said = words.answer({"policies": {"fifo": faithful}, "backends": rows})
+    said = answer({"policies": {"fifo": faithful}, "backends": rows, "absent": []})
     assert said.replace(words.SPACE, " ") == (
         "An iteration takes 482 ms on native and 489 ms on torch (+1.4 %)."
     )

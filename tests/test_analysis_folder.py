@@ -1,14 +1,17 @@
 """A folder of runs is opened only if every run in it can be trusted to be whole."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analysis import folder
-from testbed.errors import BadInput, GivewayError
+from basics import digests
+from basics.errors import BadInput, GivewayError, RunFailed
 from tests import run_folders
+from tests.conftest import giveway
 
 
 def change_json(path: Path, **changes: Any) -> None:
@@ -83,15 +86,70 @@ def test_a_run_nobody_judged_is_refused(out: Path) -> None:
         folder.load(out)
 
 
-@pytest.mark.parametrize("damage", ["missing", "not parquet", "other columns"])
-def test_a_damaged_table_is_named(out: Path, damage: str) -> None:
-    path = out / "fifo/seed-0/flows.parquet"
-    if damage == "missing":
-        path.unlink()
-    elif damage == "not parquet":
-        path.write_bytes(b"nonsense")
-    else:
-        path.write_bytes((out / "fifo/seed-0/hosts.parquet").read_bytes())
-    run = folder.load(out).runs["fifo", 0]
-    with pytest.raises(GivewayError, match=r"fifo/seed-0/flows\.parquet"):
-        run.table("flows")
+DAMAGES = {
+    "missing": lambda path: path.unlink(),
+    "not parquet": lambda path: path.write_bytes(b"nonsense"),
+    "another table": lambda path: shutil.copy(path.with_name("hosts.parquet"), path),
+    "one byte": lambda path: path.write_bytes(flipped(path.read_bytes())),
+}
+
+
+def flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("table", ["flows", "links"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_table_is_named(out: Path, damage: str, table: str) -> None:
+    DAMAGES[damage](out / f"fifo/seed-0/{table}.parquet")
+    with pytest.raises(RunFailed, match=rf"fifo/seed-0: {table}\.parquet is "):
+        folder.load(out)
+
+
+def swap(one: Path, two: Path) -> None:
+    aside = one.with_name("aside")
+    for source, target in ((one, aside), (two, one), (aside, two)):
+        source.rename(target)
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["with digests of files", "from before those"])
+def test_flows_of_another_run_are_not_believed(out: Path, old: bool) -> None:
+    if old:
+        for path in out.glob("*/*/manifest.json"):
+            content = json.loads(path.read_text())
+            del content[digests.TABLE_DIGESTS]
+            path.write_text(json.dumps(content))
+        folder.load(out)
+    swap(out / "fifo/seed-0/flows.parquet", out / "strict-priority/seed-0/flows.parquet")
+    with pytest.raises(RunFailed, match=r"fifo/seed-0: flows\.parquet .*not what was sealed"):
+        folder.load(out)
+
+
+def test_a_run_in_the_place_of_another_is_not_believed(out: Path) -> None:
+    swap(out / "fifo/seed-0", out / "strict-priority/seed-0")
+    with pytest.raises(RunFailed, match=r"fifo/seed-0/manifest\.json: is of another run"):
+        folder.load(out)
+
+
+@pytest.mark.parametrize("left", [None, {}, "x", ["flows"], {"hosts": "0"}])
+def test_records_without_a_digest_are_not_believed(out: Path, left: object) -> None:
+    path = out / "fifo/seed-0/manifest.json"
+    content = json.loads(path.read_text())
+    del content["digest"], content[digests.TABLE_DIGESTS]
+    path.write_text(json.dumps(content if left is None else {**content, "table_digests": left}))
+    with pytest.raises(RunFailed, match="fifo/seed-0: "):
+        folder.load(out)
+
+
+@pytest.mark.parametrize("command", ["report", "agree"])
+def test_the_command_line_refuses_changed_records(out: Path, tmp_path: Path, command: str) -> None:
+    good = tmp_path / "good"
+    shutil.copytree(out, good)
+    swap(out / "fifo/seed-0/flows.parquet", out / "strict-priority/seed-0/flows.parquet")
+    done = giveway(command, out) if command == "report" else giveway(command, good, out)
+    assert done.returncode == 4
+    assert done.stderr.startswith("giveway: ")
+    assert "not what was sealed" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (out / "report.html").exists()

@@ -8,20 +8,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from analysis import stats
-from analysis.metrics import Floats
+from analysis.metrics import MEAN, Floats, Statistic
 from analysis.stats import Change, Ints, Sample
 
 FEW = 200  # resamples where only a property is looked at
+STATISTICS = (MEAN, Statistic(0.5), Statistic(0.95), Statistic(0.99), Statistic(0.999))
 
 
 def compare(policy: Floats, first: Floats, seed: Ints, resamples: int = FEW) -> list[Change]:
     samples = [stats.flows_sample(values, seed) for values in (policy, first)]
     seeds = int(seed.max()) + 1
-    draws = stats.resample(samples, seeds, paired=True, resamples=resamples)
-    points = [sample.statistics() for sample in samples]
+    draws = stats.resample(samples, seeds, STATISTICS, paired=True, resamples=resamples)
     return [
-        stats.change(points[0][at], points[1][at], draws[:, 0, at], draws[:, 1, at], len(seed))
-        for at in range(len(stats.STATISTICS))
+        stats.change(
+            *(statistic.of(sample.values) for sample in samples),
+            draws[:, 0, at],
+            draws[:, 1, at],
+            len(seed),
+        )
+        for at, statistic in enumerate(STATISTICS)
     ]
 
 
@@ -85,11 +90,12 @@ def test_weighted_statistics_are_those_of_the_drawn_values(block: int) -> None:
     generator = np.random.default_rng(1)
     values = np.sort(generator.exponential(size=56))
     weights = generator.integers(0, 4, size=(20, 56))
-    found = stats._weighted_statistics(weights.astype(np.float32), values, block)
+    found = stats._weighted_statistics(weights.astype(np.float32), values, block, STATISTICS)
     for row, drawn in zip(found, weights, strict=True):
         sample = np.repeat(values, drawn)
         assert row[0] == pytest.approx(sample.mean())
-        expected = [np.quantile(sample, q, method="inverted_cdf") for q in (0.5, 0.95, 0.99)]
+        shares = (0.5, 0.95, 0.99, 0.999)
+        expected = [np.quantile(sample, q, method="inverted_cdf") for q in shares]
         assert list(row[1:]) == expected
 
 
@@ -117,7 +123,7 @@ def test_unfinished_flows_are_no_values() -> None:
 
 def test_no_value_at_all_gives_no_interval() -> None:
     empty = Sample(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    draws = stats.resample([empty], 2, paired=True, resamples=5)
+    draws = stats.resample([empty], 2, [MEAN], paired=True, resamples=5)
     found = stats.estimate(float("nan"), draws[:, 0, 0])
     assert np.isnan(found.low)
     assert np.isnan(found.high)

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis import claims, folder, metrics, words
-from analysis.folder import Claim
+from analysis.folder import PlannedClaim
 from analysis.summary import claims_hold, summarise
-from testbed.errors import RunFailed
+from basics.errors import RunFailed
 from tests import run_folders
 from tests.run_folders import Effect, Folder, claim
 
@@ -114,6 +114,7 @@ def test_different_schedules_are_never_compared(tmp_path: Path) -> None:
     path = out / "fifo/seed-0/flows.parquet"
     table = pq.read_table(path)
     pq.write_table(table.slice(0, table.num_rows * 2 // 3), path)
+    run_folders.reseal(path.parent)
     with pytest.raises(RunFailed, match="fifo and strict-priority did not run the same flows"):
         summarise(folder.load(out), 10)
 
@@ -178,7 +179,7 @@ def test_a_job_may_have_a_dot_in_its_name() -> None:
 
 
 def test_within_noise_is_said_of_a_claim_that_fails_by_chance() -> None:
-    wanted = Claim("flows.small.fct_mean", "b", "a", "change", "at most", -0.1, "")
+    wanted = PlannedClaim("flows.small.fct_mean", "b", "a", "change", "at most", -0.1, "")
     change = {"change": -0.05, "interval_95": [-0.2, 0.1]}
     policies = {label: {"flows": {"small": {"fct_mean_ns": 1.0}}} for label in ("a", "b")}
     found = claims.check(wanted, policies, {("b", "a"): {"flows.small.fct_mean": change}})

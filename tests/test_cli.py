@@ -2,7 +2,7 @@
 
 import pytest
 
-import policies
+from policies.link import link_policies
 from tests.conftest import giveway
 from workloads import profiles, sizes
 
@@ -44,7 +44,7 @@ def test_an_unknown_option_is_exit_code_2() -> None:
 def test_list_names_everything_there_is() -> None:
     done = giveway("list")
     assert done.returncode == 0
-    names = [*policies.available(), *profiles.available(), *sizes.available(), "quickstart.yaml"]
+    names = [*link_policies(), *profiles.available(), *sizes.available(), "quickstart.yaml"]
     assert all(name in done.stdout for name in names)
 
 
@@ -60,4 +60,4 @@ def test_doctor_says_what_the_machine_can_do() -> None:
     done = giveway("doctor")
     assert done.returncode == 0
     assert "htb" in done.stdout
-    assert all(name in done.stdout for name in policies.available())
+    assert all(name in done.stdout for name in link_policies())

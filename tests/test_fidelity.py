@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.capacity import HEADROOM, STEP, dilation
 from testbed.fidelity import BOUNDS, VERDICTS, verdict
+from testbed.realtime.capacity import HEADROOM, STEP, dilation
 
 FINE = {
     "shaped_rate_ratio": 0.99,

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.engine import Run
 from testbed.fluid import compiled, engine
-from testbed.fluid.jobs import Records
+from testbed.fluid.world import Records
 from testbed.spec import Experiment, load
 from tests.conftest import REPOSITORY, giveway
 
@@ -30,6 +30,19 @@ policies:
   - {policy: strict-priority, label: strict, bands: {job: high}}
   - {policy: prio, label: prio, bands: {job: high}}
 seeds: [0]
+"""
+
+
+TWO_RACKS = """
+name: two-racks
+topology: {kind: leaf-spine, hosts: 8, leaves: 2, spines: 2, oversubscription: 2,
+           rate: 200 Mbit/s, delay: 10 us, queue: 100 packets}
+duration: 300 ms
+training:
+  - {name: ring, profile: resnet50-thesis, model: 200 kB, iteration: 20 ms,
+     workers: [h1, h5, h2, h6, h3, h7, h4, h8]}
+policies: [fifo]
+seeds: [0, 1]
 """
 
 
@@ -56,6 +69,15 @@ def test_the_same_seed_gives_the_same_records(one_band: Experiment) -> None:
     assert records(one_band, 0, seed=1)["end"] != first["end"]
 
 
+def test_where_there_are_several_ways_a_seed_decides_them_for_training_too(tmp_path: Path) -> None:
+    """Without flows, all seeds of a leaf-spine were one run, and its interval was of width 0."""
+    path = tmp_path / "ring.yaml"
+    path.write_text(TWO_RACKS)
+    first, second = (records(load(path), 0, seed)["iterations"] for seed in (0, 1))
+    assert len(first) > 8
+    assert first != second
+
+
 @pytest.mark.parametrize("choice", [1, 2])
 def test_with_everything_in_one_band_every_policy_is_fifo(
     one_band: Experiment, choice: int
@@ -69,7 +91,8 @@ def test_a_run_gives_a_report_that_calls_itself_a_simulation(
     small_experiment: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    done = giveway("run", small_experiment, "--engine", "fluid", "--out", out)
+    simulate = ("run", small_experiment, "--engine", "fluid", "--set", "training.0.check=false")
+    done = giveway(*simulate, "--out", out)
     assert done.returncode == 0, done.stderr
     assert "In simulation, under Strict priority instead of FIFO" in done.stdout
     assert "(simulated)" in done.stdout
@@ -77,16 +100,25 @@ def test_a_run_gives_a_report_that_calls_itself_a_simulation(
     assert "This is a simulation: rates are calculated, nothing was sent." in page
     assert "faithful" not in page
     manifest = json.loads((out / "fifo" / "seed-0" / "manifest.json").read_text())
+    asked = {"tcp": "cubic", "delay_asked_ns": 10_000, "delay_strict": False}
+    assert manifest["network"] == asked  # and nothing as if it had been measured
+    for never in ("Idle round trip", "Segmentation offload", "Dilation"):
+        assert never not in page
     assert manifest["fidelity"] == {"verdict": "simulated", "reasons": [], "measured": {}}
-    again = giveway("run", small_experiment, "--engine", "fluid", "--out", tmp_path / "again")
+    again = giveway(*simulate, "--out", tmp_path / "again")
     assert again.stdout.splitlines()[-1] == done.stdout.splitlines()[-1]  # the digest
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["training.0.backend=torch", "training.0.check=false"], "training.0.backend: torch"),
+        (
+            ["training.0={name: job, profile: resnet32-cpu, backend: torch}"],
+            "training.0.backend: torch",
+        ),
         (["hosts=docker"], "hosts: docker needs `--engine realtime`"),
+        (["tcp=reno"], "tcp: reno is not simulated"),
+        ([], "training.0.check: true adds real numbers up"),  # as the file says
         (["dilation=4"], "dilation: 4.0 makes no sense in a simulation"),
     ],
 )
@@ -106,8 +138,14 @@ def test_what_only_a_kernel_can_do_is_refused_in_one_line(
 def test_compiling_is_announced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     rehearsals: list[None] = []
-    monkeypatch.setattr(compiled, "MARK", tmp_path / "cache" / "complete")
-    monkeypatch.setattr(compiled, "rehearse", lambda: rehearsals.append(None))
+    monkeypatch.setattr(compiled, "FOLDER", tmp_path / "fluid-x")
+
+    def rehearse() -> None:
+        rehearsals.append(None)
+        (tmp_path / "fluid-x").mkdir()
+        (tmp_path / "fluid-x" / "f.1.nbc").write_bytes(b"code")
+
+    monkeypatch.setattr(compiled, "rehearse", rehearse)
     for _ in range(2):
         compiled.compile_once(said.append)
     assert len(said) == len(rehearsals) == 1
@@ -128,9 +166,10 @@ def test_what_nobody_uses_of_the_compiled_does_not_pile_up(
         folder.mkdir()
         os.utime(folder, (1e9 - age, 1e9 - age))
     oldest = folders[-1]
-    (oldest / "complete").touch()
+    monkeypatch.setattr(compiled, "FOLDER", oldest)
+    (oldest / compiled.MARK).touch()
     os.utime(oldest, (0, 0))
-    monkeypatch.setattr(compiled, "MARK", oldest / "complete")
+    monkeypatch.setattr(compiled, "intact", lambda: True)
     compiled.compile_once(print)  # used once more, so it is the newest
     compiled.forget_old(tmp_path)
     assert set(tmp_path.iterdir()) == {oldest, *folders[: compiled.KEPT - 1]}

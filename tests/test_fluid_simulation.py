@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies import available
+from policies.link import link_policies
 from testbed.fluid import simulation as simulations
 from testbed.fluid import tcp
 from testbed.fluid.simulation import Simulation, Way
@@ -28,8 +28,8 @@ def simulated(
     ids = np.arange(len(flows))
     rack = tor.build(hosts, Cable(RATE_BPS, DELAY_NS, queue_packets=1000))
     schedule = Schedule(ids, mix, src, dst, size, start)
-    levels = [0, min(1, len(available()[policy].bands) - 1)]
-    made = Simulation(rack, available()[policy], schedule, levels, [])
+    levels = [0, min(1, len(link_policies()[policy].bands) - 1)]
+    made = Simulation(rack, link_policies()[policy], schedule, levels, [])
     made.run(until_ns)
     return made
 
@@ -121,7 +121,7 @@ def test_an_all_reduce_takes_its_steps_one_after_the_other(hosts: int) -> None:
     rack = tor.build(hosts, Cable(RATE_BPS, DELAY_NS, queue_packets=1000))
     ways = [Way(host, (host + 1) % hosts, 7000, 0) for host in range(hosts)]
     nothing = Schedule(*(np.zeros(0, dtype=np.int64) for _ in range(6)))
-    made = Simulation(rack, available()["fifo"], nothing, [], ways)
+    made = Simulation(rack, link_policies()["fifo"], nothing, [], ways)
     made.make_ring(list(range(hosts)))
     done: dict[int, int] = {}
     for stream in range(hosts):
@@ -143,10 +143,14 @@ def test_a_pause_halves_a_window_and_never_below_the_first(window: float, idle: 
         assert rested == window
 
 
-@given(st.floats(14480, 1e6), st.floats(0, 1e6), st.floats(0.01, 1.25))
-def test_windows_do_not_shrink_by_sending(window: float, sent: float, rate: float) -> None:
-    assert tcp.stream_window(window, sent) >= window
-    assert all(tcp.flow_window(window, sent, rate, home) >= window for home in (True, False))
+@given(st.floats(2896, 1e6), st.floats(0, 1e6))
+def test_windows_do_not_shrink_by_sending(window: float, sent: float) -> None:
+    assert all(tcp.grown(window, sent, lost) >= window for lost in (True, False))
+
+
+@given(st.floats(20 * 1448, 1e6), st.floats(1, 1e6))
+def test_a_loss_makes_windows_grow_more_slowly(window: float, sent: float) -> None:
+    assert tcp.grown(window, sent, True) < tcp.grown(window, sent, False)
 
 
 @given(st.floats(14480, 1e6), st.floats(0.01, 1.25), st.floats(1e4, 1e6))

@@ -6,10 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from testbed.errors import BadInput, RunFailed
-from testbed.folder import RunFolder, create, write_atomically
-from testbed.records import TABLES
-from testbed.seal import seal
+from basics.errors import BadInput, RunFailed
+from basics.files import write_whole
+from basics.records import TABLES
+from testbed.run_folder import RunFolder, create
+from testbed.sealing import seal
 from workloads.journal import Journal
 
 
@@ -58,12 +59,12 @@ def test_results_are_never_mixed_with_something_else(tmp_path: Path) -> None:
 
 def test_a_file_is_whole_or_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_atomically(path, "one")
-    write_atomically(path, "two")
+    write_whole(path, "one")
+    write_whole(path, "two")
     assert path.read_text() == "two"
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
 
 
 def test_an_unwritable_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="cannot write"):
-        write_atomically(tmp_path / "no" / "such" / "folder", "text")
+        write_whole(tmp_path / "no" / "such" / "folder", "text")

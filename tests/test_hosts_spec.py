@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed import engines, image
-from testbed.errors import CannotRun
+from basics.errors import CannotRun
+from testbed import engines
+from testbed.containers import image
 from testbed.spec import load
 from tests.conftest import REPOSITORY, giveway
 
@@ -54,8 +55,9 @@ def test_the_virtual_engine_refuses_containers() -> None:
 
 def test_the_image_holds_what_its_workers_import_and_no_more() -> None:
     names = set(map(str, image.inputs()))
-    assert {"workloads/worker.py", "testbed/nursery.py", "testbed/units.py"} <= names
-    assert not names & {"testbed/doctor.py", "testbed/spec.py"}
+    assert {"workloads/rank.py", "testbed/live/nursery.py", "basics/units.py"} <= names
+    assert "policies/link/slack_aware.py" in names  # a steered worker looks it up by its name
+    assert not names & {"testbed/cli/doctor.py", "testbed/spec/experiment.py"}
 
 
 def test_a_changed_patch_makes_only_the_image_with_horovod_stale() -> None:
@@ -67,6 +69,6 @@ def test_a_changed_patch_makes_only_the_image_with_horovod_stale() -> None:
 def test_a_changed_worker_makes_the_image_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     before = image.digest()
     read = Path.read_bytes
-    changed = REPOSITORY / "workloads" / "worker.py"
+    changed = REPOSITORY / "workloads" / "rank.py"
     monkeypatch.setattr(Path, "read_bytes", lambda p: read(p) + (b"#" if p == changed else b""))
     assert image.digest() != before

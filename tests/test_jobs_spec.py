@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import policies
-from testbed.errors import BadInput
+from basics.errors import BadInput
+from policies.link import link_policies
 from testbed.spec import Experiment, load
 
 TEXT = """
@@ -45,6 +45,27 @@ def test_servers_are_where_the_file_says(tmp_path: Path, where: str, most: int) 
     assert max(hosts.values()) == most
     assert sum(hosts.values()) == 21
     assert all(set(job.host_names) & set(job.server_names) == set() for job in jobs)
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("training.0.gradient=3 MB", "it is at most the model, 2 MB"),
+        ("training.0.gradient=3 B", "a number or more for each server"),
+        ("training.0={name: r, profile: resnet50-thesis, gradient: 1 MB}", "parameter-server jobs"),
+    ],
+)
+def test_a_gradient_is_at_most_the_model_and_for_servers(
+    tmp_path: Path, override: str, says: str
+) -> None:
+    with pytest.raises(BadInput, match=r"training.0.gradient: found") as caught:
+        loaded(tmp_path, override)
+    assert says in str(caught.value)
+
+
+def test_a_smaller_gradient_cannot_be_added_up(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"gradient: found 1 MB beside check: true"):
+        loaded(tmp_path, "training.0.gradient=1 MB", "training.0.check=true")
 
 
 def test_jobs_that_name_the_same_placement_are_placed_together(tmp_path: Path) -> None:
@@ -106,7 +127,7 @@ def test_a_resolved_file_of_many_jobs_loads_back_to_the_same(tmp_path: Path) -> 
             "training: found 7000 jobs; TCP ports last for 6500",
         ),
         (f"training=[{RING}, {RING}]", "training.1.name: found 'ring' twice"),
-        ("policies=[{policy: fifo, period: 1 s}]", "policies.0.period: found one, but fifo does"),
+        ("policies=[{policy: fifo, period: 1 s}]", "policies.0.period: unknown key; known: policy"),
         ("policies=[{policy: tensorlights-rr, period: 0 s}]", "policies.0.period: found '0 s'"),
         ("on_failure=hope", "on_failure: found 'hope', an unknown choice"),
     ],
@@ -129,7 +150,7 @@ def test_a_policy_that_acts_may_be_given_its_period(tmp_path: Path) -> None:
 
 def test_the_shared_rack_has_every_policy(tmp_path: Path) -> None:
     shared = load(Path(__file__).parent.parent / "experiments" / "shared-rack.yaml")
-    assert {choice.policy for choice in shared.policies} == set(policies.available())
+    assert {choice.policy for choice in shared.policies} == set(link_policies())
     assert [job.aggregation for job in shared.training] == ["ring"] * 4 + ["parameter-server"] * 4
 
 
@@ -149,3 +170,14 @@ def test_staleness_and_asynchrony_exclude_each_other(tmp_path: Path) -> None:
         loaded(tmp_path, "training.0.synchronisation=async", "training.0.stale=2")
     job = loaded(tmp_path, "training.0.synchronisation=async").training[0]
     assert job.staleness is None
+
+
+def test_a_report_says_the_period_that_the_file_gives_not_the_policys_own(tmp_path: Path) -> None:
+    choices = (
+        "policies=[fifo, tensorlights-rr, {policy: tensorlights-rr, label: mine, period: 1 s}]"
+    )
+    planned = loaded(tmp_path, choices).plan("fluid", "test")["policies"]
+    fifo, own, mine = (entry["description"] for entry in planned)
+    assert "period" not in fifo
+    assert own.endswith("(period: 20 s)")
+    assert mine.endswith("(period: 1 s)")

@@ -1,12 +1,17 @@
 """What is too large for a live engine is refused in one line, before anything is started."""
 
+import re
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from testbed import limits, realtime
+from basics.errors import CannotRun
 from testbed.engine import MULTIPATH, demand_features
-from testbed.errors import CannotRun
+from testbed.live import limits
+from testbed.realtime import engine
 from testbed.spec import Experiment, load
 from testbed.virtual import engine as virtual
 from testbed.virtual.features import features, tcp_names
@@ -38,13 +43,39 @@ def test_files_terminals_and_memory_are_counted_beforehand(monkeypatch: pytest.M
     monkeypatch.setattr(limits, "terminals_free", lambda: 1343)
     with pytest.raises(CannotRun, match="1024 hosts and 320 switches need 1344 terminals"):
         limits.demand_room(tree)
-    monkeypatch.setattr("resource.getrlimit", lambda _: (files - 1, files))
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files - 1, files - 1))
     with pytest.raises(CannotRun, match=f"need {files} open files"):
         limits.demand_room(tree)
     monkeypatch.undo()
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 2**30}))
     with pytest.raises(CannotRun, match=r"GiB of memory, and 1\.0 GiB are free"):
         limits.demand_room(quickstart("kind: fat-tree, k: 8"))
+
+
+@pytest.mark.parametrize("most", [500, 4096, resource.RLIM_INFINITY])
+def test_a_limit_that_may_be_raised_is(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[tuple[int, int]] = []
+    monkeypatch.setattr("resource.getrlimit", lambda _: (64, most))
+    monkeypatch.setattr("resource.setrlimit", lambda _, limits: raised.append(limits))
+    limits.demand_files(64, "this needs")
+    assert raised == []
+    limits.demand_files(500, "this needs")
+    assert raised == [(500, most)]
+
+
+@pytest.mark.virtual
+def test_too_few_open_files_for_a_guest_are_said_before_it_starts(
+    small_experiment: Path, tmp_path: Path
+) -> None:
+    run = ["run", small_experiment, "--engine", "virtual", "--out", tmp_path / "out"]
+    command = [sys.executable, "-m", "testbed", *run, "--set", "dilation=auto"]
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -n 64; exec "$@"', "bash", *command], cwd=REPOSITORY,
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, "")
+    assert re.fullmatch(r"giveway: .* needs \d+ open files, and 64 are allowed: .*\n", done.stderr)
+    assert not (tmp_path / "out").exists()
 
 
 def test_switches_and_their_links_need_memory_in_the_guest_and_a_rack_what_it_always_did() -> None:
@@ -72,7 +103,7 @@ def test_a_kernel_without_multipath_refuses_several_ways_and_takes_a_rack() -> N
 def test_the_realtime_engine_asks_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "terminals_free", lambda: 3)
     with pytest.raises(CannotRun, match="need 5 terminals, and 3 are free"):
-        realtime.demand(load(QUICKSTART))
+        engine.demand(load(QUICKSTART))
 
 
 @pytest.mark.virtual

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import policies
 import topologies
-from testbed import names
-from testbed.crew import Crew
+from policies.link import link_policies
 from testbed.engine import Wiring
-from testbed.network import Network
+from testbed.live import hosts_file
+from testbed.live.crew import Crew
+from testbed.live.network import Network
 from testbed.processes import Nursery
 from workloads.control import Control
 
@@ -20,12 +20,12 @@ A_NAME_SERVERS_SILENCE_S = 3  # the least that a resolver waits for one; nothing
 
 
 def test_every_host_has_its_address_and_no_server_is_named(tmp_path: Path) -> None:
-    names.write(tmp_path, topologies.host_names(300))
-    lines = (tmp_path / names.HOSTS).read_text().splitlines()
+    hosts_file.write(tmp_path, topologies.host_names(300))
+    lines = (tmp_path / hosts_file.HOSTS).read_text().splitlines()
     known = {name: address for address, name in map(str.split, lines)}
     assert known["localhost"] == "127.0.0.1"
     assert (known["h1"], known["h255"], known["h300"]) == ("10.0.0.1", "10.0.0.255", "10.0.1.44")
-    assert "nameserver" not in (tmp_path / names.RESOLVER).read_text()
+    assert "nameserver" not in (tmp_path / hosts_file.RESOLVER).read_text()
 
 
 def asking(config: dict[str, str], control: Control) -> None:
@@ -44,9 +44,9 @@ def asking(config: dict[str, str], control: Control) -> None:
 def test_a_task_finds_its_peers_by_name_and_waits_for_no_name_server(tmp_path: Path) -> None:
     before = Path("/etc/hosts").read_text()
     topology = topologies.available()["tor"](2, CABLE)
-    names.write(tmp_path, topology.hosts)
+    hosts_file.write(tmp_path, topology.hosts)
     with (
-        Network(topology, policies.available()["fifo"], Wiring(), run_id="test00") as network,
+        Network(topology, link_policies()["fifo"], Wiring(), run_id="test00") as network,
         Nursery("test00", tmp_path / "nursery.log", names=tmp_path) as nursery,
     ):
         peer = network.address("h2")

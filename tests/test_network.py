@@ -1,25 +1,37 @@
 """The live network: really shaped, really separated, really gone afterwards."""
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import policies
 import topologies
-from policies import LinkPolicy
+from basics.errors import RunFailed
+from policies.link import (
+    Discipline,
+    LinkPolicy,
+    Port,
+    ServerPort,
+    ServiceClass,
+    Situation,
+    link_policies,
+    three_bands,
+)
+from policies.link.port import ServerMap
 from testbed import machine, processes
 from testbed.engine import Wiring
-from testbed.errors import RunFailed
-from testbed.network import LivePort, Network, compare
-from testbed.rtnetlink import Namespace, Qdisc, TrafficClass, device_indexes
+from testbed.live import tc
+from testbed.live.network import LivePort, Network, compare
+from testbed.live.policy_agent import tell_kernel
+from testbed.live.rtnetlink import Namespace, Qdisc, TrafficClass, device_indexes
 from tests.promises import MEASURED, PLACES, PROMISES, urgent_share
 
 pytestmark = pytest.mark.root
 
 HERE = [
-    policy for policy in policies.available().values() if policy.needs <= machine.probe().features
+    policy for policy in link_policies().values() if tc.needs(policy) <= machine.probe().features
 ]
 CABLE = topologies.Cable(rate_bps=200_000_000, delay_ns=10_000, queue_packets=100)
 
@@ -29,7 +41,7 @@ def tor(hosts: int) -> topologies.Topology:
 
 
 def network(policy: str = "fifo", hosts: int = 3, wiring: Wiring | None = None) -> Network:
-    return Network(tor(hosts), policies.available()[policy], wiring or Wiring(), run_id="test00")
+    return Network(tor(hosts), link_policies()[policy], wiring or Wiring(), run_id="test00")
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -75,30 +87,24 @@ def test_without_offloads_no_packet_is_larger_than_the_mtu() -> None:
 
 @pytest.mark.usefixtures("nothing_left")
 def test_a_failure_while_building_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(policies.available()["fifo"], commands=lambda port: ["qdisc add nonsense"])
-    with (
-        pytest.raises(RunFailed, match="tc -batch"),
-        Network(tor(3), broken, Wiring(), run_id="test00"),
-    ):
+    monkeypatch.setattr(tc, "commands", lambda discipline, port: ["qdisc add nonsense"])
+    with pytest.raises(RunFailed, match="tc -batch"), network():
         pass
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_a_kernel_that_ignored_the_shaper_is_noticed() -> None:
-    deaf = replace(policies.available()["fifo"], commands=lambda port: [])
-    with (
-        pytest.raises(RunFailed, match="the kernel holds no shaper"),
-        Network(tor(3), deaf, Wiring(), run_id="test00"),
-    ):
+def test_a_kernel_that_ignored_the_shaper_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tc, "commands", lambda discipline, port: [])
+    with pytest.raises(RunFailed, match="the kernel holds no shaper"), network():
         pass
 
 
 def test_a_wrong_rate_or_queue_is_noticed() -> None:
-    policy = policies.available()["fifo"]
+    policy = link_policies()["fifo"]
     port = Network(tor(2), policy, Wiring(offload=False), run_id="test00")._port(
         "d", CABLE, at_switch=True
     )
-    live = LivePort("h1->s1", "h1", port, tuple(policy.queues(port)))
+    live = LivePort("h1->s1", "h1", port, tuple(tc.queues(policy.discipline_at(port), port)))
 
     def held(rate_bps: int, limit: int) -> tuple[dict[str, TrafficClass], dict[str, Qdisc]]:
         made = {
@@ -115,6 +121,45 @@ def test_a_wrong_rate_or_queue_is_noticed() -> None:
         compare(live, *held(CABLE.rate_bps, 1000))
 
 
+SERVERS = (ServerPort("one", 7000), ServerPort("other", 7002))
+
+
+def mixed(port: Port, situation: Situation, period_ns: int) -> Discipline:
+    """Bands and servers at one port, and the servers change places after a period."""
+    ranked = SERVERS[::-1] if situation.time_ns else SERVERS
+    servers = [
+        ServiceClass(f"rank-{at}", 3, weight=1 + 2 * at, servers=(server,), limit_packets=30 + at)
+        for at, server in enumerate(ranked)
+        if port.servers
+    ]
+    high, middle, low = three_bands({"low": 0.25}).classes
+    return Discipline((replace(high, limit_packets=20), middle, low, *servers))
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_the_kernel_takes_bands_servers_weights_and_limits_together() -> None:
+    acting = replace(link_policies()["tensorlights-rr"], name="all", discipline=mixed)
+    with Network(
+        tor(2),
+        acting,
+        Wiring(offload=False),
+        run_id="test00",
+        servers=ServerMap(held={"h1": SERVERS}),
+    ) as net:
+        [live] = [live for live in net.ports if live.node == "h1"]
+        assert len(live.queues) == 5
+
+        def led() -> list[str]:
+            told = ["tc", "filter", "show", "dev", live.port.device]
+            shown = processes.run(told, netns_pid=net.pid("h1"))
+            return re.findall(r"fh 803::\d .*flowid (\S+)", shown)
+
+        assert led() == ["1:13", "1:14"]
+        later = acting.discipline_at(live.port, Situation(acting.period_ns))
+        tell_kernel(net.pid("h1"), tc.moves(later, live.port))
+        assert led() == ["1:14", "1:13"]
+
+
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("policy", [policy.name for policy in HERE if policy.name in MEASURED])
@@ -126,12 +171,13 @@ def test_two_saturating_senders_split_a_port_as_the_policy_promises(
 
 
 def test_every_policy_has_a_promise_that_is_tested() -> None:
-    known = policies.available()
+    known = link_policies()
     assert set(PROMISES) == set(known)
-    port = policies.Port("h1-eth0", CABLE.rate_bps, CABLE.queue_packets)
+    port = Port("h1-eth0", CABLE.rate_bps, CABLE.queue_packets)
     for name, promise in PROMISES.items():
         if promise.same_as is not None:
-            assert known[name].commands(port) == known[promise.same_as].commands(port)
+            disciplines = [known[one].discipline_at(port) for one in (name, promise.same_as)]
+            assert disciplines[0] == disciplines[1]
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -1,14 +1,23 @@
 """The parameter-server state machines and placements, without a network."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.placements import PLACEMENTS, place
-from workloads.parameter_server import REQUEST_BYTE, Pupil, Push, Server, shards, stretches
+from policies.cluster.placements import PLACEMENTS, place
+from tests.toy_world import ToyNetwork
+from workloads.collectives.parameter_server import shards
+from workloads.compute import group_by_group
+from workloads.job_plan import JobPlan
 from workloads.profiles import Layer
+from workloads.served import ServedWorker, pushes
+from workloads.server import REQUEST_BYTE, Gate
+from workloads.world import Message
 
 LAYERS = [Layer(10, 5, 7), Layer(20, 6, 8), Layer(30, 4, 9)]
 COMPUTE_NS = 5 + 6 + 4 + 7 + 8 + 9
@@ -30,99 +39,166 @@ def test_shards_cover_the_model_evenly_and_cut_no_number_in_two(total: int, serv
     assert max(lengths) - min(lengths) < 8
 
 
+def plan(costs: Sequence[Layer] = LAYERS, **changes: Any) -> JobPlan:
+    usual = JobPlan(
+        name="job", aggregation="parameter-server", workers=1, servers=1, layers=tuple(costs),
+        fusion_byte=100, barrier=True, start_ns=0, steps=None, check=False,
+        bands=("all",), band="all",
+    )  # fmt: skip
+    return replace(usual, **changes)
+
+
 @given(layers, st.integers(1, 6), st.integers(1, 5000))
-def test_an_iteration_pushes_every_shard_once_and_computes_every_layer_once(
+def test_an_iteration_pushes_every_shard_once(
     costs: list[Layer], servers: int, fusion_byte: int
 ) -> None:
-    made = stretches(costs, servers, fusion_byte)
-    total = sum(layer.bytes for layer in costs)
+    job = plan(costs, servers=servers, fusion_byte=fusion_byte)
     pushed = Counter[int]()
-    for stretch in made:
-        for push in stretch.pushes:
-            pushed[push.server] += push.bytes
-    assert [pushed[server] for server in range(servers)] == [n for _, n in shards(total, servers)]
-    compute_ns = sum(layer.forward_ns + layer.backward_ns for layer in costs)
-    assert sum(stretch.length_ns for stretch in made) == compute_ns
+    for stretch in group_by_group(costs, fusion_byte)[1:]:
+        for server, byte in pushes(job, stretch):
+            pushed[server] += byte
+    assert [pushed[1 + shard] for shard in range(servers)] == [n for _, n in job.shards]
 
 
-def test_gradients_that_fit_into_the_fusion_buffer_are_pushed_together_from_the_back() -> None:
-    _, *backward = stretches(LAYERS, 1, fusion_byte=30)
-    assert [(one.first_layer, one.layers, one.bytes) for one in backward] == [
-        (2, 1, 30),
-        (0, 2, 30),
-    ]
-    assert backward[1].length_ns == 7 + 8
+@given(layers, st.integers(1, 6), st.integers(1, 5000), st.data())
+def test_a_smaller_gradient_is_pushed_whole_and_each_layer_by_its_size(
+    costs: list[Layer], servers: int, fusion_byte: int, data: st.DataObject
+) -> None:
+    model_byte = sum(layer.bytes for layer in costs)
+    gradient_byte = data.draw(st.integers(4 * servers, max(4 * servers, model_byte)))
+    job = plan(costs, servers=servers, fusion_byte=fusion_byte, gradient_byte=gradient_byte)
+    pushed = Counter[int]()
+    for stretch in group_by_group(costs, fusion_byte)[1:]:
+        pushed.update(dict(pushes(job, stretch)))
+    assert [pushed[1 + shard] for shard in range(servers)] == [n for _, n in job.gradient_shards]
+    assert sum(pushed.values()) == gradient_byte
+    for layer, byte in zip(costs, job.gradient_bytes, strict=True):
+        assert abs(byte - layer.bytes * gradient_byte / model_byte) < 1
+
+
+def test_a_smaller_gradient_makes_a_step_shorter_by_what_is_not_pushed() -> None:
+    waits_ns = {}
+    for byte in (None, 60, 30):
+        network = ToyNetwork(plan(gradient_byte=byte, steps=1))
+        network.at(0, network.ranks[0].begin)  # type: ignore[union-attr]
+        network.run()
+        [waits_ns[byte]] = [row[-1] for row in network.rows if row[0] == "iterations"]
+        assert network.carried[0, 1] == REQUEST_BYTE + (byte or 60)
+        assert network.carried[1, 0] == 2 * 60
+    assert waits_ns == {None: 120, 60: 120, 30: 90}
 
 
 def test_a_group_that_lies_on_two_servers_goes_to_both() -> None:
-    [_, group] = stretches(LAYERS, 2, fusion_byte=100)
-    assert group.pushes == (Push(0, 32), Push(1, 28))
+    [_, group] = group_by_group(LAYERS, fusion_byte=100)
+    assert pushes(plan(servers=2), group) == [(1, 32), (2, 28)]
 
 
 # ---- a worker
 
 
-def computed(pupil: Pupil) -> list[Push]:
-    pushes: list[Push] = []
-    while pupil.running is not None:
-        pushes += pupil.compute_done()
-    return pushes
+class Heard:
+    """A world that does nothing but listen."""
+
+    def __init__(self) -> None:
+        self.time_ns = 0
+        self.sent: list[tuple[int, int]] = []
+        self.due: list[tuple[int, Callable[[], None]]] = []
+
+    def now_ns(self) -> int:
+        return self.time_ns
+
+    def at(self, time_ns: int, callback: Callable[[], None]) -> None:
+        self.due.append((time_ns, callback))
+
+    def send(self, to: int, byte: int, **_: object) -> None:
+        self.sent.append((to, byte))
+
+    def compute(self) -> None:
+        """Let the worker compute until it waits."""
+        while self.due:
+            self.time_ns, callback = self.due.pop(0)
+            callback()
+
+
+class Rows:
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+
+    def write(self, table: str, *values: Any) -> None:
+        self.rows.append((table, *values))
+
+    def iterations(self) -> list[tuple[Any, ...]]:
+        """(iteration, start, end, compute, wait)"""
+        return [row[3:] for row in self.rows if row[0] == "iterations"]
+
+
+def worker(**changes: Any) -> tuple[ServedWorker, Heard, Rows]:
+    world, rows = Heard(), Rows()
+    return ServedWorker(plan(**changes), 0, world, rows), world, rows  # type: ignore[arg-type]
+
+
+def model(made: ServedWorker, world: Heard, server: int, time_ns: int) -> None:
+    world.time_ns = time_ns
+    made.message_arrived(Message(1 + server, 60))
 
 
 def test_a_worker_asks_every_server_and_computes_when_the_last_part_is_there() -> None:
-    pupil = Pupil(LAYERS, servers=2, fusion_byte=100)
-    assert pupil.start() == [Push(0, REQUEST_BYTE), Push(1, REQUEST_BYTE)]
-    pupil.model_arrived(1, 10)
-    assert pupil.running is None
-    pupil.model_arrived(0, 12)
-    assert pupil.running is not None
-    assert pupil.running.start_ns == 12
-    assert sum(push.bytes for push in computed(pupil)) == 60
+    made, world, _ = worker(servers=2)
+    made.begin()
+    assert world.sent == [(1, REQUEST_BYTE), (2, REQUEST_BYTE)]
+    model(made, world, 1, 10)
+    assert not world.due
+    model(made, world, 0, 12)
+    assert [time_ns for time_ns, _ in world.due] == [12 + 5 + 6 + 4]
+    world.sent.clear()
+    world.compute()
+    assert sum(byte for _, byte in world.sent) == 60
 
 
 def test_an_iteration_lasts_from_model_to_model() -> None:
-    pupil = Pupil(LAYERS, servers=1, fusion_byte=100)
-    pupil.start()
-    pupil.model_arrived(0, 100)
-    computed(pupil)
-    pupil.model_arrived(0, 250)
-    [done] = pupil.finished
-    assert (done.iteration, done.start_ns, done.end_ns) == (0, 100, 250)
-    assert (done.compute_ns, done.wait_ns) == (COMPUTE_NS, 150 - COMPUTE_NS)
+    made, world, rows = worker()
+    made.begin()
+    model(made, world, 0, 100)
+    world.compute()
+    model(made, world, 0, 250)
+    assert rows.iterations() == [(0, 100, 250, COMPUTE_NS, 150 - COMPUTE_NS)]
 
 
 def test_a_part_that_comes_back_during_the_backward_pass_starts_nothing() -> None:
-    pupil = Pupil(LAYERS, servers=2, fusion_byte=1)
-    pupil.start()
+    made, world, rows = worker(servers=2, fusion_byte=1)
+    made.begin()
     for server in (0, 1):
-        pupil.model_arrived(server, 0)
-    pupil.compute_done()  # forward
-    assert pupil.compute_done() == [Push(0, 2), Push(1, 28)]
-    pupil.model_arrived(1, 20)
-    assert pupil.running is not None
-    computed(pupil)
-    assert pupil.running is None
-    pupil.model_arrived(0, 60)
-    assert [done.end_ns for done in pupil.finished] == [60]
+        model(made, world, server, 0)
+    for _ in range(2):  # forward, and the last layer
+        world.time_ns, callback = world.due.pop(0)
+        callback()
+    assert world.sent[2:] == [(1, 2), (2, 28)]
+    model(made, world, 1, 20)
+    world.compute()
+    assert not rows.iterations()
+    model(made, world, 0, 60)
+    assert [end for _, _, end, *_ in rows.iterations()] == [60]
 
 
-def test_a_worker_with_steps_stops_after_them() -> None:
-    pupil = Pupil(LAYERS, servers=1, fusion_byte=100, steps=2)
-    pupil.start()
-    for time_ns in (0, 100, 200):
-        assert not pupil.done
-        pupil.model_arrived(0, time_ns)
-        computed(pupil)
-    assert pupil.done
-    assert [done.iteration for done in pupil.finished] == [0, 1]
-    assert pupil.running is None
+def test_what_was_pushed_is_written_down_when_its_need_is_known() -> None:
+    made, world, rows = worker(fusion_byte=30)
+    made.begin()
+    for time_ns in (0, 100):
+        model(made, world, 0, time_ns)
+        world.compute()
+    transfers = [row[3:] for row in rows.rows if row[0] == "transfers"]
+    ready = 15 + 9
+    assert transfers == [
+        (0, 0, 2, 1, 30, 0, ready, ready, 100, COMPUTE_NS),
+        (0, 1, 0, 2, 30, 0, COMPUTE_NS, COMPUTE_NS, 100, COMPUTE_NS),
+    ]
 
 
 # ---- a server
 
 
 def test_a_synchronous_server_answers_all_when_the_last_has_come() -> None:
-    server = Server(workers=3, shard_byte=60, stale=0)
+    server = Gate(workers=3, stale=0)
     assert server.arrived(1, 0) == []
     assert server.arrived(0, 1) == []
     assert server.arrived(2, 2) == [1, 0, 2]
@@ -136,12 +212,12 @@ def test_a_synchronous_server_answers_all_when_the_last_has_come() -> None:
 
 
 def test_an_asynchronous_server_answers_each_at_once() -> None:
-    server = Server(workers=3, shard_byte=60, stale=None)
+    server = Gate(workers=3, stale=None)
     assert [server.arrived(0, time_ns) for time_ns in range(4)] == [[0]] * 4
 
 
 def test_a_worker_too_far_ahead_waits_for_the_slowest() -> None:
-    server = Server(workers=2, shard_byte=60, stale=2)
+    server = Gate(workers=2, stale=2)
     assert server.arrived(0, 0) == [0]  # it asks for the first model: step 0
     assert server.arrived(1, 1) == [1]
     assert server.arrived(0, 2) == [0]
@@ -158,7 +234,7 @@ def test_a_worker_too_far_ahead_waits_for_the_slowest() -> None:
 def test_nobody_gets_further_ahead_than_allowed_and_nobody_waits_for_ever(
     workers: int, stale: int | None, choices: list[int]
 ) -> None:
-    server = Server(workers, 60, stale)
+    server = Gate(workers, stale)
     steps = [-1] * workers
     free = list(range(workers))  # those with a model: they may push
     for now_ns, choice in enumerate(choices):
@@ -177,29 +253,22 @@ def test_nobody_gets_further_ahead_than_allowed_and_nobody_waits_for_ever(
 def test_workers_and_servers_make_exactly_the_steps_asked_for(
     costs: list[Layer], workers: int, servers: int, steps: int, stale: int
 ) -> None:
-    """A whole job on a network that takes no time."""
-    parts = shards(sum(layer.bytes for layer in costs), servers)
-    pupils = [Pupil(costs, servers, 100, steps) for _ in range(workers)]
-    made = [Server(workers, length, stale) for _, length in parts]
-    got = Counter[tuple[int, int]]()
-    waiting = [(rank, push) for rank, pupil in enumerate(pupils) for push in pupil.start()]
-    for now_ns in range(100_000):
-        if not waiting:
-            break
-        rank, push = waiting.pop(0)
-        server = made[push.server]
-        got[rank, push.server] += push.bytes
-        if got[rank, push.server] < server.due_byte(rank):
-            continue
-        got[rank, push.server] = 0
-        for worker in server.arrived(rank, now_ns):
-            pupils[worker].model_arrived(push.server, now_ns)
-            waiting += [(worker, one) for one in computed(pupils[worker])]
-    assert all(pupil.done and len(pupil.finished) == steps for pupil in pupils)
-    assert not +got
-    for server in made:
-        passed = Counter(one.iteration for one in server.passages)
-        assert passed == dict.fromkeys(range(steps), workers)
+    """A whole job on links that are numbers."""
+    job = plan(costs, workers=workers, servers=servers, steps=steps, staleness=stale)
+    network = ToyNetwork(job, rate=3.0)
+    for rank in network.ranks[:workers]:
+        network.at(0, rank.begin)  # type: ignore[union-attr]
+    network.run()
+    made = Counter(row[2] for row in network.rows if row[0] == "iterations")
+    assert made == dict.fromkeys(range(workers), steps)
+    passed = Counter((row[2], row[3]) for row in network.rows if row[0] == "barriers")
+    every = [(shard, step) for shard in range(servers) for step in range(steps)]
+    assert passed == dict.fromkeys(every, workers)
+    total = sum(layer.bytes for layer in costs)
+    up = sum(byte for (source, _), byte in network.carried.items() if source < workers)
+    down = sum(byte for (source, _), byte in network.carried.items() if source >= workers)
+    assert up == workers * (steps * total + servers * REQUEST_BYTE)
+    assert down == workers * (steps + 1) * total
 
 
 # ---- placements

@@ -1,4 +1,4 @@
-"""Policies are pure: a port in, tc commands out."""
+"""The link policies that ship: what they promise, read off what the kernel is told."""
 
 import re
 from dataclasses import replace
@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import policies
-from policies import BAND_TOS, LinkPolicy, Port
-from policies.base import MTU_FRAME_BYTE, tos_of
-from policies.htb_priority import SHARES
+from basics import options
+from basics.bands import BAND_TOS, tos_of
+from policies.link import LinkPolicy, Port, link_policies, rebuilt
+from policies.link.discipline import faults
+from policies.link.port import MTU_FRAME_BYTE
+from testbed.live import tc
 
-ALL = list(policies.available().values())
+ALL = list(link_policies().values())
 
 ports = st.builds(
     Port,
@@ -25,10 +27,18 @@ ports = st.builds(
 )
 
 
+def commands(policy: LinkPolicy, port: Port) -> list[str]:
+    return tc.commands(policy.discipline_at(port), port)
+
+
+def queues(policy: LinkPolicy, port: Port) -> list[tc.KernelQueue]:
+    return tc.queues(policy.discipline_at(port), port)
+
+
 def classes(policy: LinkPolicy, port: Port) -> dict[str, dict[str, str]]:
     """The htb classes of the commands: class id -> its settings."""
     found = {}
-    for command in policy.commands(port):
+    for command in commands(policy, port):
         made = re.match(r"class replace dev (\S+) parent (\S+) classid (\S+) htb (.*)", command)
         if made:
             words = made[4].split()
@@ -37,7 +47,13 @@ def classes(policy: LinkPolicy, port: Port) -> dict[str, dict[str, str]]:
 
 
 def test_every_policy_file_is_found() -> None:
-    assert {"fifo", "strict-priority", "htb-priority"} <= set(policies.available())
+    assert {"fifo", "strict-priority", "htb-priority"} <= set(link_policies())
+
+
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
+@given(port=ports)
+def test_no_shipped_policy_has_a_fault(policy: LinkPolicy, port: Port) -> None:
+    assert list(faults(policy.discipline_at(port))) == []
 
 
 @pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
@@ -62,12 +78,11 @@ def test_guarantees_fit_into_the_line(policy: LinkPolicy, port: Port) -> None:
 @pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
 @given(port=ports)
 def test_each_band_has_a_queue_of_the_asked_length(policy: LinkPolicy, port: Port) -> None:
-    commands = "\n".join(policy.commands(port))
-    queues = policy.queues(port)
-    assert [queue.band for queue in queues] == list(policy.bands)
-    for queue in queues:
+    told = "\n".join(commands(policy, port))
+    assert [queue.name for queue in queues(policy, port)] == list(policy.bands)
+    for queue in queues(policy, port):
         below = rf"parent {queue.class_id} handle \w+: (\w+) limit (\d+)"
-        [(kind, limit)] = re.findall(below, commands)
+        [(kind, limit)] = re.findall(below, told)
         if kind == "bfifo":
             assert port.count_bytes
             assert int(limit) == port.queue_packets * MTU_FRAME_BYTE
@@ -75,14 +90,15 @@ def test_each_band_has_a_queue_of_the_asked_length(policy: LinkPolicy, port: Por
             assert int(limit) == port.queue_packets
 
 
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
 @given(port=ports, mark_ns=st.integers(1, 10**9))
-def test_marking_replaces_every_plain_queue(port: Port, mark_ns: int) -> None:
+def test_where_packets_are_to_be_marked_every_queue_does(
+    policy: LinkPolicy, port: Port, mark_ns: int
+) -> None:
     marking = replace(port, mark_ns=mark_ns)
-    for name in ("fifo", "strict-priority", "htb-priority", "prio"):
-        policy = policies.available()[name]
-        marks = [line for line in policy.commands(marking) if "ce_threshold" in line]
-        assert len(marks) == len(policy.bands)
-        assert all(f"ce_threshold {mark_ns / 1000:.3f}us" in line for line in marks)
+    marks = [line for line in commands(policy, marking) if "ce_threshold" in line]
+    assert len(marks) == len(policy.bands)
+    assert all(f"ce_threshold {mark_ns / 1000:.3f}us" in line for line in marks)
 
 
 @pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
@@ -90,7 +106,7 @@ def test_marking_replaces_every_plain_queue(port: Port, mark_ns: int) -> None:
 def test_delay_stands_before_the_queues_so_that_it_drops_nothing(
     policy: LinkPolicy, port: Port
 ) -> None:
-    first, second, *_ = policy.commands(port)
+    first, second, *_ = commands(policy, port)
     if port.delay_ns:
         assert f"root handle 9: netem delay {port.delay_ns / 1000:.3f}us" in first
         assert "parent 9:1 handle 1: htb" in second
@@ -101,26 +117,48 @@ def test_delay_stands_before_the_queues_so_that_it_drops_nothing(
 @pytest.mark.parametrize("name", ["strict-priority", "htb-priority"])
 @given(port=ports)
 def test_bands_are_served_in_order_and_chosen_by_tos(name: str, port: Port) -> None:
-    policy = policies.available()[name]
+    policy = link_policies()[name]
     found = classes(policy, port)
-    prios = [int(found[queue.class_id]["prio"]) for queue in policy.queues(port)]
+    prios = [int(found[queue.class_id]["prio"]) for queue in queues(policy, port)]
     assert prios == sorted(set(prios))
-    commands = policy.commands(port)
-    for queue in policy.queues(port):
-        match = f"match ip tos {BAND_TOS[queue.band]:#04x} 0xfc flowid {queue.class_id}"
-        assert sum(match in command for command in commands) == 1
+    told = commands(policy, port)
+    for queue in queues(policy, port):
+        match = f"match ip tos {BAND_TOS[queue.name]:#04x} 0xfc flowid {queue.class_id}"
+        assert sum(match in command for command in told) == 1
 
 
 @given(port=ports)
 def test_strict_priority_owes_the_low_band_nothing_to_speak_of(port: Port) -> None:
-    policy = policies.available()["strict-priority"]
-    low = classes(policy, port)[policy.queues(port)[-1].class_id]
+    policy = link_policies()["strict-priority"]
+    low = classes(policy, port)[queues(policy, port)[-1].class_id]
     assert int(low["rate"].removesuffix("bit")) <= port.rate_bps / 100
     assert int(low["burst"].removesuffix("b")) == 2 * MTU_FRAME_BYTE
 
 
+def test_prio_and_strict_priority_differ_in_the_mechanism_alone() -> None:
+    port = Port("h1-eth0", 10**9, 100)
+    prio, strict = (link_policies()[name] for name in ("prio", "strict-priority"))
+    htb = replace(prio.discipline_at(port), mechanism="htb")
+    assert htb == strict.discipline_at(port) != prio.discipline_at(port)
+
+
 def test_guaranteed_shares_add_up_to_the_line() -> None:
-    assert sum(SHARES.values()) == pytest.approx(1)
+    assert sum(options.defaults(link_policies()["htb-priority"].options).values()) == 1
+
+
+@given(low=st.floats(0.001, 0.5), port=ports)
+def test_a_share_that_is_told_is_what_the_kernel_holds(low: float, port: Port) -> None:
+    policy = link_policies()["htb-priority"].told({"low": low, "high": 0.1})
+    rates = [made["rate"] for made in classes(policy, port).values() if made["parent"] == "1:1"]
+    shares = [0.1, 0.3, low]
+    assert rates == [f"{int(port.rate_bps * share)}bit" for share in shares]
+
+
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.name)
+def test_a_policy_travels_by_value(policy: LinkPolicy) -> None:
+    told = policy.told({name: option.low for name, option in policy.options.items()})
+    assert rebuilt(told.plain()) == told
+    assert rebuilt(policy.plain()) == policy
 
 
 def test_training_yields_under_every_policy_that_tells_traffic_apart() -> None:

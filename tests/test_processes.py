@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from basics.errors import CannotRun, RunFailed
 from testbed import processes
-from testbed.crew import Crew
-from testbed.errors import CannotRun, RunFailed
+from testbed.live.crew import Crew
 from testbed.processes import Nursery, start_time
 from workloads.control import Control
 
@@ -82,7 +82,7 @@ def test_a_task_that_fails_is_named_with_its_last_words(tmp_path: Path) -> None:
 
 
 def test_a_silent_task_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("testbed.crew.HANG_LIMIT_S", 0.5)
+    monkeypatch.setattr("testbed.live.crew.HANG_LIMIT_S", 0.5)
     with Nursery("test00", tmp_path / "nursery.log") as nursery:
         crew = crew_of(nursery, "silent", tmp_path)
         with pytest.raises(RunFailed, match=r"silent \(process \d+\) has been silent"):
@@ -102,7 +102,7 @@ def test_tasks_die_with_a_controller_that_is_killed(tmp_path: Path) -> None:
     script = f"""
         from pathlib import Path
         from testbed.processes import Nursery
-        from testbed.crew import Crew
+        from testbed.live.crew import Crew
         nursery = Nursery("test00", Path({str(tmp_path)!r}) / "nursery.log").__enter__()
         crew = Crew(nursery, [nursery.start("tests.test_processes:obedient", {{}},
                     name="a", log=Path({str(tmp_path)!r}) / "a.log")])

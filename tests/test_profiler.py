@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from testbed import cli
-from testbed.errors import BadInput, CannotRun, RunFailed
+from basics.errors import BadInput, CannotRun, RunFailed
+from testbed.cli import commands
 from tests.conftest import REPOSITORY, giveway
 from workloads import profiler, profiles
-from workloads.profiler import Measured, Order
+from workloads.profiler import Order, Stopwatched
 from workloads.profiles import Layer
 from workloads.stopwatch import Lap, Stopwatch, pieces_from_starts, pieces_to_ends
 
@@ -52,7 +52,7 @@ def test_a_disturbed_lap_does_not_count() -> None:
     assert profiler.medians([4, 8], laps) == (Layer(4, 11, 21), Layer(8, 31, 41))
 
 
-MEASURED = Measured(
+MEASURED = Stopwatched(
     title="A model",
     layers=(Layer(4_000_000, 30 * MS, 50 * MS), Layer(6_000_000, 40 * MS, 80 * MS)),
     laps_ns=(201 * MS, 200 * MS, 230 * MS),
@@ -110,7 +110,7 @@ def test_any_profile_reads_back(
         (["--repeats", "0"], "--repeats: found 0"),
         (["--scale-to", "280"], "--scale-to: found '280', which has no unit"),
         (["--scale-to", "0ms"], "--scale-to"),
-        (["--out", "no-such-folder/x.csv"], "--out: no-such-folder/x.csv"),
+        (["--out", "no-such-folder/x.csv"], "--out no-such-folder/x.csv"),
         (["--out", "profile.txt"], ".csv"),
     ],
 )
@@ -126,7 +126,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], said: str) 
 def test_without_torch_it_says_how_to_get_it(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['torch'] = None; sys.argv[0] = 'giveway'; "
-        "from testbed.cli import main; main()"
+        "from testbed.cli.commands import main; main()"
     )
     arguments = ["profile", "--model", "vgg16", "--out", str(tmp_path / "a.csv")]
     command = [sys.executable, "-c", code, *arguments]
@@ -144,7 +144,7 @@ def test_interrupted_it_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(profiler, "measure", interrupted)
     arguments = ["profile", "--model", "vgg16", "--out", str(tmp_path / "a.csv")]
-    done = CliRunner().invoke(cli.app, arguments)
+    done = CliRunner().invoke(commands.app, arguments)
     assert done.exit_code == 130
     assert "nothing was written" in done.stderr
     assert list(tmp_path.iterdir()) == []

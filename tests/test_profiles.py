@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.errors import BadInput
+from basics.errors import BadInput
 from workloads import profiles
 from workloads.profiles import Layer, Profile, thesis_layers
 
@@ -90,8 +90,8 @@ def test_a_profile_is_one_file(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         (GOOD, "needs layers"),
-        (GOOD + "0,10,20,-1\n", "line 5: every cell"),
-        (GOOD + "1,10,20,30\n", "line 5: expected layer 0"),
+        (GOOD + "0,10,20,-1\n", "csv:5: every cell"),
+        (GOOD + "1,10,20,30\n", "csv:5: expected layer 0"),
         (GOOD + "0,0,20,30\n", "at least 1 byte"),
         (GOOD.replace("1 MB", "1") + "0,1,2,3\n", "has no unit"),
         (GOOD.replace("# nominal_model: 1 MB\n", "") + "0,1,2,3\n", "found nothing"),

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from testbed.processes import start_time
-from testbed.records import TABLES
+from basics.records import TABLES
+from testbed.processes import CONTROLLER_VARIABLE, environment, start_time
 from tests.conftest import REPOSITORY, giveway, ours
 
 pytestmark = pytest.mark.root
@@ -233,18 +233,18 @@ def going(small_experiment: Path, tmp_path: Path) -> Iterator[Going]:
 
 
 def test_a_worker_that_dies_ends_the_run_with_its_name(going: Going) -> None:
-    os.kill(going.task("job-h2.log"), signal.SIGKILL)
+    os.kill(going.task("jobs-h2.log"), signal.SIGKILL)
     code, errors = going.ends_within(5)
     assert code == 4
-    assert re.search(r"job-h2 was killed by signal 9|job-h\d ended with code 1", errors)
+    assert re.search(r"jobs-h2 was killed by signal 9|jobs-h\d ended with code 1", errors)
     assert "Traceback (most recent call last)" not in errors.split("its log:")[0]
 
 
 def test_a_worker_that_hangs_ends_the_run_with_its_name(going: Going) -> None:
-    os.kill(going.task("job-h2.log"), signal.SIGSTOP)
+    os.kill(going.task("jobs-h2.log"), signal.SIGSTOP)
     code, errors = going.ends_within(5)
     assert code == 4
-    assert "job-h2 (process" in errors
+    assert "jobs-h2 (process" in errors
     assert "silent" in errors
 
 
@@ -257,7 +257,7 @@ def test_ctrl_c_stops_within_two_seconds(going: Going) -> None:
 
 
 def test_a_killed_controller_takes_its_tasks_along(going: Going) -> None:
-    task = going.task("job-h1.log")
+    task = going.task("jobs-h1.log")
     going.process.kill()
     going.process.communicate()
     for _ in range(300):
@@ -269,7 +269,7 @@ def test_a_killed_controller_takes_its_tasks_along(going: Going) -> None:
 
 
 def test_a_second_run_is_told_to_wait(going: Going, small_experiment: Path, tmp_path: Path) -> None:
-    going.task("job-h1.log")
+    going.task("jobs-h1.log")
     second = giveway(
         "run", small_experiment, "--engine", "realtime", "--out", tmp_path / "second", wait=False
     )
@@ -287,12 +287,11 @@ def test_a_port_that_cannot_be_bound_ends_the_run(small_experiment: Path, tmp_pa
     (tmp_path / "two.yaml").write_text("\n".join(lines[: at + 2] + second + lines[at + 2 :]))
     code = f"""
 import sys
-from testbed.live import Stage
-start = Stage.start_workers
-Stage.start_workers = lambda stage, index, job: start(stage, 0, job)  # both want the same ports
+from testbed.live import host_configs
+host_configs.job_port = lambda index: 7000  # both jobs want the same ports
 sys.argv = ["giveway", "run", {str(tmp_path / "two.yaml")!r}, "--engine", "realtime",
             "--out", {str(tmp_path / "out")!r}]
-from testbed.cli import main
+from testbed.cli.commands import main
 main()
 """
     started = time.monotonic()
@@ -305,7 +304,7 @@ main()
         check=False,
     )
     assert done.returncode == 4
-    assert re.search(r"(job|other)-h\d ended with code 1", done.stderr)
+    assert re.search(r"jobs-h\d ended with code 1", done.stderr)
     assert "cannot bind 10.0.0" in done.stderr
     assert time.monotonic() - started < 20
 
@@ -329,15 +328,9 @@ def test_a_full_disk_is_reported_and_nothing_is_marked_finished(
 
 @pytest.mark.usefixtures("nothing_left")
 def test_clean_ends_only_what_has_no_controller(tmp_path: Path) -> None:
-    orphan_of = "4194303:1"  # no such process
-    mine = f"{os.getpid()}:{start_time(os.getpid())}"
-    sleepers = [
-        subprocess.Popen(
-            ["sleep", "60"],
-            env={**os.environ, "GIVEWAY_RUN": "test00", "GIVEWAY_CONTROLLER": controller},
-        )
-        for controller in (orphan_of, mine)
-    ]
+    mine = environment("test00")
+    orphan = {**mine, CONTROLLER_VARIABLE: "4194303:1"}  # no such process
+    sleepers = [subprocess.Popen(["sleep", "60"], env=variables) for variables in (orphan, mine)]
     try:
         done = giveway("clean")
         assert f"ended {sleepers[0].pid}" in done.stdout

@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from policies.base import tos_of
-from testbed import marking
-from testbed.errors import RunFailed
+from basics.bands import tos_of
+from basics.errors import RunFailed
 from tests.conftest import REPOSITORY
+from workloads import marking
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240), pytest.mark.usefixtures("nothing_left")]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from testbed import checkout, parcel
-from testbed.errors import BadInput
+from basics.errors import BadInput
 from testbed.processes import start_time
+from testbed.remote import archive, checkout
 from tests import far_machine
 from tests.conftest import REPOSITORY, giveway
 from tests.far_machine import Machine, fake_checkout
@@ -389,7 +389,7 @@ def test_a_file_that_a_link_leads_to_is_judged_by_its_own_place(tmp_path: Path) 
         found.inside(root / "nothing.yaml")
 
 
-def archive(*members: tarfile.TarInfo) -> io.BytesIO:
+def archived(*members: tarfile.TarInfo) -> io.BytesIO:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for member in members:
@@ -417,20 +417,21 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
     ids=lambda info: info.name,
 )
 def test_nothing_is_unpacked_outside(tmp_path: Path, evil: tarfile.TarInfo) -> None:
-    with pytest.raises(parcel.Damaged):
-        parcel.unpack(archive(member("a/good"), evil), ["a"], tmp_path / "runs", print)
+    with pytest.raises(archive.Damaged):
+        archive.unpack(archived(member("a/good"), evil), ["a"], tmp_path / "runs", print)
     assert list(tmp_path.rglob("*")) == [tmp_path / "runs"]
 
 
 def test_an_archive_that_broke_off_leaves_nothing(tmp_path: Path) -> None:
-    whole = archive(member("a/good"), member("b/good")).getvalue()
-    with pytest.raises(parcel.Damaged):
-        parcel.unpack(io.BytesIO(whole[:-20]), ["a", "b"], tmp_path, print)
+    whole = archived(member("a/good"), member("b/good")).getvalue()
+    with pytest.raises(archive.Damaged):
+        archive.unpack(io.BytesIO(whole[:-20]), ["a", "b"], tmp_path, print)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_other_commands_do_not_load_fabric() -> None:
-    code = "import sys, testbed.cli; sys.exit('fabric' in sys.modules or 'paramiko' in sys.modules)"
+    loaded = "'fabric' in sys.modules or 'paramiko' in sys.modules"
+    code = f"import sys, testbed.cli.commands; sys.exit({loaded})"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
 
 

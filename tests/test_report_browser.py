@@ -115,7 +115,8 @@ def test_the_report_reads_well_at_every_width(browser: Any, tmp_path: Path, name
             "})"
         )
         tenants = int(len(FOLDERS[name].effects) > 4)
-        expected = tenants + 2 + 3 + len(FOLDERS[name].jobs) + 2 * len(FOLDERS[name].effects)
+        drawn = 2 + 3 + 1  # changes, completion times, slowdown
+        expected = tenants + drawn + len(FOLDERS[name].jobs) + 2 * len(FOLDERS[name].effects)
         assert len(pictures) == expected
         for picture in pictures:
             assert picture["width"] > 250

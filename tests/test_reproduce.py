@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from testbed import engines, sweepspec
-from testbed.errors import BadInput
+from basics.errors import BadInput
+from testbed import engines
 from testbed.progress import OneBar
 from testbed.reproduce import entry as entries
-from testbed.reproduce import kept, page
+from testbed.reproduce import kept_results, page
 from testbed.reproduce import run as runs
 from testbed.reproduce.entry import Entry, Target
 from testbed.reproduce.slack import slack
 from testbed.reproduce.verdicts import Verdict, judged
+from testbed.spec import sweep_file
 from tests.conftest import giveway
 from tests.test_sweep_spec import BASE
 from workloads.profiles import Layer, Profile
@@ -31,11 +32,10 @@ def test_every_entry_fits_its_sweep(name: str) -> None:
     entry = entries.load(name)
     if entry.sweep is None:
         return
-    sweep = sweepspec.load((entries.path_of(name).parent / entry.sweep).resolve())
+    sweep = sweep_file.load((entries.path_of(name).parent / entry.sweep).resolve())
     axes = {axis.name: tuple(axis.values) for axis in sweep.axes}
-    labels = {choice.label for choice in sweep.first.policies}
+    labels = {arm.label for arm in sweep.first.arms}
     metrics = {*sweep.first.metrics, "links.low", "links.high"}
-    metrics |= {f"training.{job.name}.compute" for job in sweep.first.training}
     for target in entry.targets:
         judged(target, pd.DataFrame({"metric": [], "policy": [], **{a: [] for a in axes}}), axes)
         assert target.metric in metrics
@@ -76,6 +76,9 @@ PUBLISHED = {
         ({"as": "guess"}, "guess"),
         ({"values": ["1 ms"], "value": None}, "over"),
         ({"nonsense": 1}, "nonsense"),
+        ({"metric": "flows.small.fct_men"}, "did you mean"),
+        ({"metric": 5}, "must be a metric"),
+        ({"metric": "flows.all.unfinished", "value": "3 ms"}, "plain number"),
     ],
 )
 def test_a_number_without_tolerance_and_reason_does_not_load(
@@ -171,7 +174,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def again(name: str, out: Path) -> tuple[runs.Outcome, str]:
+def again(name: str, out: Path) -> tuple[runs.Reproduced, str]:
     with (out.parent / "said").open("w+") as said:
         console = Console(file=said, width=200)
         outcome = runs.reproduce(name, out, None, lambda n: OneBar(console, n))
@@ -239,7 +242,7 @@ def test_what_is_kept_is_of_the_points_that_its_entry_names(name: str) -> None:
     beside = entries.load(name).beside
     if beside is None or not beside.kept:
         return
-    found = kept.read(entries.path_of(name).parent / beside.kept)
+    found = kept_results.read(entries.path_of(name).parent / beside.kept)
     assert (found.engine, found.set) == (beside.engine, beside.set)
     assert found.places
     assert all(place in beside.points for place in found.places)

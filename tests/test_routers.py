@@ -9,15 +9,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import policies
 import topologies
+from basics.errors import RunFailed
+from policies.link import link_policies
 from testbed import machine, processes
+from testbed.containers.isolation import ways_out
 from testbed.engine import MULTIPATH, Wiring
-from testbed.errors import RunFailed
-from testbed.isolation import ways_out
-from testbed.network import Network
-from testbed.routers import BatchRouter, live_routes
-from testbed.rtnetlink import Namespace
+from testbed.live.network import Network
+from testbed.live.routers import BatchRouter, live_routes
+from testbed.live.rtnetlink import Namespace
 from tests.conftest import giveway
 from tests.promises import HEADER, PROMISES, passed_byte, urgent_share
 from workloads.sockets import come_from
@@ -137,7 +137,7 @@ def test_priority_holds_at_a_spine_as_in_a_rack(engine: str, tmp_path: Path) -> 
 def test_the_five_tuple_and_nothing_else_decides_the_way(_engine: str) -> None:
     """Not, for example, the number that a sender's kernel draws for every new connection."""
     topology = topologies.available()["leaf-spine"](4, CABLE, leaves=2, spines=2)
-    with Network(topology, policies.available()["fifo"], Wiring(), run_id="test00") as net:
+    with Network(topology, link_policies()["fifo"], Wiring(), run_id="test00") as net:
         door = processes.in_network(
             net.pid("h3"), lambda: socket.create_server((net.address("h3"), 5000))
         )
@@ -178,7 +178,7 @@ def sent_byte(net: Network, link: str) -> int:
 
 def fat_tree() -> Network:
     topology = topologies.available()["fat-tree"](16, CABLE, k=4)
-    return Network(topology, policies.available()["fifo"], Wiring(), run_id="test00")
+    return Network(topology, link_policies()["fifo"], Wiring(), run_id="test00")
 
 
 @pytest.mark.parametrize("_engine", REALTIME_ONLY)
@@ -207,7 +207,7 @@ def test_a_router_that_lacks_a_way_ends_the_run(
     def one_way_only(self: BatchRouter, address: str) -> str:
         return f"route add {address}/32 dev {self.routes[address][0]}"
 
-    monkeypatch.setattr("testbed.routers.FORWARDING_LIMIT_S", 0.1)
+    monkeypatch.setattr("testbed.live.routers.FORWARDING_LIMIT_S", 0.1)
     monkeypatch.setattr(BatchRouter, "_route", one_way_only)
     with pytest.raises(RunFailed, match="no way, or not every way, to 10"), fat_tree():
         pass

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import BadInput
-from testbed.spec import Experiment, FlowMix
+from basics.errors import BadInput
+from testbed.spec import Experiment, FlowMix, load
 from workloads import sizes
 from workloads.schedule import Schedule, draw, read_csv, schedule_of
 
@@ -17,9 +17,14 @@ SECOND = 1_000_000_000
 SEEDS = st.integers(0, 2**63 - 1)
 
 
-def mix(name: str = "web", scale: float = 1.0, arrivals: str = "46 per second per host") -> FlowMix:
+def mix(
+    name: str = "web",
+    scale: float = 1.0,
+    arrivals: str = "46 per second per host",
+    pairs: str = "all-to-all",
+) -> FlowMix:
     return FlowMix.model_validate(
-        {"name": name, "sizes": "web-search", "scale": scale, "arrivals": arrivals}
+        {"name": name, "sizes": "web-search", "scale": scale, "arrivals": arrivals, "pairs": pairs}
     )
 
 
@@ -176,3 +181,58 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.csv", binary):
         with pytest.raises(BadInput, match=path.name):
             read_csv(path, ("h1", "h2"), 100)
+
+
+# ---- incast
+
+
+@given(seed=SEEDS, hosts=st.integers(3, 12), data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_an_incast_is_so_many_senders_to_one_at_regular_moments(
+    seed: int, hosts: int, data: st.DataObject
+) -> None:
+    senders = data.draw(st.integers(2, hosts - 1))
+    found = draw(mix(pairs=f"incast {senders}"), hosts, SECOND, seed)
+    starts, counts = np.unique(found.start_ns, return_counts=True)
+    assert set(counts.tolist()) == {senders}
+    period_ns = SECOND * senders / (46 * hosts)
+    assert starts == pytest.approx(period_ns * np.arange(1, len(starts) + 1), abs=1)
+    assert starts[-1] < SECOND <= starts[-1] + 2 * period_ns
+    for start in starts:
+        burst = found.start_ns == start
+        assert len(set(found.dst[burst].tolist())) == 1
+        assert len({*found.src[burst].tolist(), int(found.dst[burst][0])}) == 1 + senders
+
+
+def test_an_incast_starts_as_many_flows_as_the_same_mix_from_all_to_all() -> None:
+    incast = draw(mix(pairs="incast 4"), 8, 20 * SECOND, 0)
+    assert len(incast) == pytest.approx(46 * 8 * 20, rel=0.01)
+    assert set(incast.dst.tolist()) == set(range(8))
+    assert incast.size_byte.mean() == pytest.approx(1_711_550, rel=0.1)
+
+
+@given(SEEDS)
+@settings(max_examples=10, deadline=None)
+def test_a_longer_incast_begins_with_the_shorter_one(seed: int) -> None:
+    short = draw(mix(pairs="incast 2"), 4, SECOND, seed)
+    long = draw(mix(pairs="incast 2"), 4, 4 * SECOND, seed)
+    assert rows(long, *WHOLE_ROW)[: len(short)] == rows(short, *WHOLE_ROW)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        ("incast 4", "flows.0.pairs: found incast 4; 4 hosts leave 3 that can send to one"),
+        ("incast 1", "flows.0.pairs: found 'incast 1'; it must be all-to-all, or incast and how"),
+        ("incast", "like incast 8"),
+        ("ring", "flows.0.pairs: found 'ring'; it must be all-to-all"),
+    ],
+)
+def test_an_incast_needs_hosts_enough(tmp_path: Path, pairs: str, says: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(experiment({**web("web"), "pairs": "incast 3"}).to_yaml())
+    with pytest.raises(BadInput) as caught:
+        load(path, (f"flows.0.pairs={pairs}",))
+    assert says in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert load(path).flows[0].senders == 3

@@ -37,7 +37,8 @@ duration: 1500 ms
 training:
   - {name: ps, profile: resnet32-cpu, model: 500 kB, aggregation: parameter-server, count: 2,
      servers_on: packed, iteration: 10 ms, workers: 3}
-policies: [fifo, tensorlights-one, {policy: tensorlights-rr, period: 100 ms}, tensorlights-srf]
+policies: [fifo, tensorlights-one, {policy: tensorlights-rr, period: 100 ms}, tensorlights-srf,
+  tensorlights-both]
 seeds: [0]
 """
 
@@ -150,6 +151,18 @@ def test_one_sends_the_first_jobs_model_first_and_fifo_does_not(shared: Path) ->
     assert one["ps-1"] < 0.5 * one["ps-2"]
     assert one["ps-1"] < 0.85 * fifo["ps-1"]
     assert one["ps-2"] > fifo["ps-2"]
+
+
+@pytest.mark.virtual
+def test_in_both_directions_gradients_are_told_apart_too(shared: Path) -> None:
+    one, both = lengths(shared, "tensorlights-one"), lengths(shared, "tensorlights-both")
+    assert both["ps-1"] < 0.95 * one["ps-1"]
+    assert both["ps-2"] < one["ps-2"]  # it has what the first leaves, acknowledged at once
+    links = table(shared / "tensorlights-both" / "seed-0", "links")
+    for link in ("h1->s1", "s1->h1", "h2->s1"):
+        carried = links[links.link == link].groupby("class")["bytes"].max()
+        assert (carried[["rank-1", "rank-2"]] > 1_000_000).all(), link
+    assert set(links[links.link == "s1->h2"]["class"]) == {"all"}
 
 
 @pytest.mark.virtual

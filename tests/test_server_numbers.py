@@ -1,83 +1,83 @@
 """Real training over parameter servers: the same weights as in a single process."""
 
 import socket
-from dataclasses import asdict, replace
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from workloads.counting import Numbers
+from workloads.job_plan import JobPlan
 from workloads.journal import Journal
-from workloads.line import Numbers
 from workloads.loop import Clock, Loop
-from workloads.ps_live import Job, LiveServer, LiveWorker
+from workloads.profiles import Layer
+from workloads.rank import Rank
+from workloads.ranks import make_rank
+from workloads.socket_world import SocketWorld
 from workloads.sockets import TaskError
 
 WORKERS, STEPS, RATE = 3, 6, 0.1
-JOB = Job(
-    name="job", port=0, tos=0, priority=0, servers=["server"], workers=["worker"] * WORKERS,
-    layers=[(1_600_000, 0, 0), (1_604_000, 0, 0)], fusion_byte=2_000_000, start_ns=0,
-    steps=STEPS, staleness=0, check=True,
+PLAN = JobPlan(
+    name="job", aggregation="parameter-server", workers=WORKERS, servers=1,
+    layers=(Layer(1_600_000, 0, 0), Layer(1_604_000, 0, 0)), fusion_byte=2_000_000,
+    barrier=True, start_ns=0, steps=STEPS, staleness=0, check=True, bands=("all",), band="all",
 )  # fmt: skip
 
 
-class Here:
-    """A host for all tasks of a job: one loop, no process."""
+def play(plan: JobPlan, folder: Path) -> None:
+    """A whole job over real sockets: one loop, no process."""
+    loop = Loop(Clock(time.monotonic_ns()))
+    journal = Journal(folder / "journal.jsonl")
+    pairs = {pair: socket.socketpair() for pair in plan.data_pairs}
 
-    def __init__(self, folder: Path) -> None:
-        import time
-
-        self.loop = Loop(Clock(time.monotonic_ns()))
-        self.journal = Journal(folder / "journal.jsonl")
-
-    def fail(self, job: Job, why: str) -> None:
+    def fail(why: str) -> None:
         raise TaskError(why)
 
-
-def play(job: Job, here: Here) -> None:
-    """A whole job over real sockets."""
-    pairs = [[socket.socketpair() for _ in job.workers] for _ in job.servers]
-    servers = [
-        LiveServer(here, job, shard, [ours for ours, _ in row]) for shard, row in enumerate(pairs)
-    ]
-    workers = [
-        LiveWorker(here, job, rank, [row[rank][1] for row in pairs])
-        for rank in range(len(job.workers))
-    ]
+    worlds, ranks = [], []
+    for number in range(plan.ranks):
+        data = {b: ours for (a, b), (ours, _) in pairs.items() if a == number}
+        data |= {a: theirs for (a, b), (_, theirs) in pairs.items() if b == number}
+        world = SocketWorld(plan, number, loop, data, {}, fail)
+        rank = make_rank(plan, number, world, journal)
+        world.rank = rank
+        worlds.append(world)
+        ranks.append(rank)
+    workers = [rank for rank in ranks if isinstance(rank, Rank)]
     for worker in workers:
-        here.loop.at(0, worker.begin)
-    here.loop.at(60_000_000_000, here.loop.stop)  # never, if it works
+        loop.at(0, worker.begin)
+    loop.at(60_000_000_000, loop.stop)  # never, if it works
 
     def look() -> None:
-        if all(worker.done for worker in workers):
-            here.loop.stop()
+        if all(worker.resting for worker in workers):
+            loop.stop()
         else:
-            here.loop.at(here.loop.clock.now_ns() + 1_000_000, look)
+            loop.at(loop.clock.now_ns() + 1_000_000, look)
 
-    here.loop.at(0, look)
-    here.loop.run()
-    assert all(worker.done for worker in workers)
-    for task in (*servers, *workers):
-        task.close()
+    loop.at(0, look)
+    loop.run()
+    assert all(worker.resting for worker in workers)
+    for world in worlds:
+        world.close()
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3])
 @pytest.mark.parametrize("staleness", [0, 2, None])
 def test_sums_are_right_in_every_mode(tmp_path: Path, servers: int, staleness: int | None) -> None:
-    play(replace(JOB, servers=["server"] * servers, staleness=staleness), Here(tmp_path))
+    play(replace(PLAN, servers=servers, staleness=staleness), tmp_path)
 
 
 def test_a_wrong_sum_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "workloads.arithmetic.Counting.updated", lambda self, model, gradient: model
-    )
+    monkeypatch.setattr("workloads.counting.Counting.updated", lambda self, model, gradient: model)
     with pytest.raises(ArithmeticError, match="the model after step 1 is"):
-        play(JOB, Here(tmp_path))
+        play(PLAN, tmp_path)
 
 
 @pytest.mark.torch
-def test_synchronous_training_gives_the_weights_of_a_single_process(tmp_path: Path) -> None:
+def test_synchronous_training_gives_the_weights_of_a_single_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
     from torch import nn
     from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -108,11 +108,8 @@ def test_synchronous_training_gives_the_weights_of_a_single_process(tmp_path: Pa
         def check(self, model: Numbers, step: int) -> None:
             latest["model"] = model.copy()
 
-    class TorchJob(Job):
-        def arithmetic(self, server: int) -> Any:
-            return Training()
-
-    play(TorchJob(**{**asdict(JOB), "layers": [(4 * first.size, 0, 0)]}), Here(tmp_path))
+    monkeypatch.setattr("workloads.counting.arithmetic", lambda plan, shard: Training())
+    play(replace(PLAN, layers=(Layer(4 * first.size, 0, 0),)), tmp_path)
 
     alone = first
     for _ in range(STEPS):

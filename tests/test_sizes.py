@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.errors import BadInput
+from basics.errors import BadInput
 from workloads import sizes
 
 
@@ -59,9 +59,9 @@ def test_quantiles_undo_probabilities_and_give_the_mean(name: str) -> None:
         ("size,probability\n1,0\n", "first row"),
         ("size_byte,probability\n1,0\n", "from probability 0 to probability 1"),
         ("size_byte,probability\n1,0\n5,0.5\n", "from probability 0 to probability 1"),
-        ("size_byte,probability\n1,0\n1,1\n", "line 3: sizes and probabilities"),
-        ("# note\nsize_byte,probability\n1,0\nx,1\n", "line 4"),
-        ("size_byte,probability\n1,0,7\n", "line 2: found 3 columns"),
+        ("size_byte,probability\n1,0\n1,1\n", "csv:3: sizes and probabilities"),
+        ("# note\nsize_byte,probability\n1,0\nx,1\n", "csv:4"),
+        ("size_byte,probability\n1,0,7\n", "csv:2: found 3 columns"),
     ],
 )
 def test_a_bad_file_is_refused_by_line(tmp_path: Path, text: str, reason: str) -> None:

@@ -1,5 +1,6 @@
 """Training gives way while it has slack: the rule, and bands that change during a run."""
 
+import json
 import socket
 from dataclasses import replace
 from itertools import pairwise
@@ -10,31 +11,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import BAND_TOS
-from policies.slack_aware import (
+from basics.bands import BAND_TOS
+from policies.link.slack_aware import POLICY
+from policies.slack import (
     PATIENT,
-    PRESSED,
     RELEASE,
     SHORTEST_LOOK,
     SURE,
     TOLERANCE,
-    SlackAware,
+    SlackRule,
     slack_ns,
 )
 from policies.steering import Gradient, Sight
 from testbed.engine import Run
 from testbed.fluid import engine as fluid
-from testbed.fluid.jobs import Records
-from testbed.marking import tos_of
+from testbed.fluid.world import Records
 from testbed.spec import Experiment, load
 from tests.conftest import giveway
+from tests.toy_world import ToyNetwork
+from workloads.compute import Trainee, layer_by_layer
+from workloads.job_plan import JobPlan
+from workloads.marking import tos_of
 from workloads.profiles import Layer
-from workloads.stacks import Recorder, Settings, Transfer
-from workloads.steered import Agent
-from workloads.training import Trainee
+from workloads.stack_steering import StackSteering
+from workloads.stack_worker import Recorder, StackConfig, Transfer
 
 MS = 1_000_000
 ITERATION_NS = 100 * MS
+PRESSED = "middle"
 
 gradients = st.lists(
     st.builds(
@@ -68,9 +72,13 @@ def later(sight: Sight, by_ns: int) -> Sight:
     return replace(sight, others=others)
 
 
-def rule(rate: float = 1.0) -> SlackAware:
+def new_rule() -> SlackRule:
+    return SlackRule(ITERATION_NS, TOLERANCE, PRESSED)
+
+
+def rule(rate: float = 1.0) -> SlackRule:
     """That counts on this rate."""
-    made = SlackAware(ITERATION_NS)
+    made = new_rule()
     made.learn(round(rate / SURE * MS), MS)
     return made
 
@@ -127,7 +135,16 @@ def test_it_presses_when_slack_and_tolerance_are_gone_and_relaxes_later_than_tha
     assert steering.decide(one(due_ns=exact_ns + 1)).band == PATIENT
 
 
-def test_without_anything_to_send_it_gives_way_and_sleeps() -> None:
+def test_at_its_ends_of_transfers_the_second_version_does_not_leave_others_waiting() -> None:
+    steering = POLICY.steering
+    assert steering is not None
+    made = steering(ITERATION_NS)
+    assert made.decide(one(due_ns=-ITERATION_NS)).band == PRESSED
+    decision = made.decide(Sight(0, (), 0, ()))
+    assert (decision.band, decision.look_ns) == (PRESSED, None)
+
+
+def test_without_anything_to_send_the_first_version_gives_way_and_sleeps() -> None:
     steering = rule()
     steering.band = PRESSED
     decision = steering.decide(Sight(0, (), 0, ()))
@@ -161,12 +178,12 @@ def test_it_expects_what_it_got_among_flows_and_before_that_the_best() -> None:
 
 
 def test_before_the_first_transfer_it_presses_only_what_is_late() -> None:
-    assert SlackAware(ITERATION_NS).decide(one(due_ns=1)).band == PATIENT
-    assert SlackAware(ITERATION_NS).decide(one(now_ns=2 * MS, due_ns=0)).band == PRESSED
+    assert new_rule().decide(one(due_ns=1)).band == PATIENT
+    assert new_rule().decide(one(now_ns=2 * MS, due_ns=0)).band == PRESSED
 
 
 def test_a_trainee_foresees_what_it_will_send_and_when_that_is_due() -> None:
-    trainee = Trainee([Layer(1, 10, 20), Layer(1, 30, 40)], barrier=False)
+    trainee = Trainee(layer_by_layer([Layer(1, 10, 20), Layer(1, 30, 40)], barrier=False))
     trainee.start(100)
     assert trainee.outlook(100) == []
     trainee.compute_done()  # forward 0, at 110
@@ -183,7 +200,7 @@ def test_a_trainee_foresees_what_it_will_send_and_when_that_is_due() -> None:
 
 
 def test_with_a_barrier_everything_is_due_when_the_backward_pass_ends() -> None:
-    trainee = Trainee([Layer(1, 10, 20), Layer(1, 30, 40)], barrier=True)
+    trainee = Trainee(layer_by_layer([Layer(1, 10, 20), Layer(1, 30, 40)], barrier=True))
     trainee.start(0)
     trainee.compute_done()
     trainee.compute_done()
@@ -204,7 +221,11 @@ training:
      fusion: 267 kB, order: layer, barrier: false}
 flows:
   - {name: web, sizes: web-search, scale: 0.1, arrivals: 184 per second per host, pairs: all-to-all}
-policies: [strict-priority, slack-aware, {policy: slack-aware, label: fixed, bands: {job: low}}]
+policies:
+  - strict-priority
+  - slack-aware
+  - slack-aware-1
+  - {policy: slack-aware-1, label: fixed, bands: {job: low}}
 seeds: [0]
 """
 
@@ -228,19 +249,64 @@ def bands_of(transfers: pd.DataFrame) -> set[int]:
     return set(transfers.priority)
 
 
-def test_in_a_simulation_training_leaves_the_low_band_and_iterates_sooner(pressing: Path) -> None:
+@pytest.mark.parametrize(("policy", "pressed"), [("slack-aware", 1), ("slack-aware-1", 0)])
+def test_in_a_simulation_training_leaves_the_low_band_and_iterates_sooner(
+    pressing: Path, policy: str, pressed: int
+) -> None:
     # Half of the flows: beside all of them there is no slack, and training is never low.
     experiment = load(pressing, ("flows.0.arrivals=92 per second per host",))
-    low, steered = simulated(experiment, "strict-priority"), simulated(experiment, "slack-aware")
+    low, steered = simulated(experiment, "strict-priority"), simulated(experiment, policy)
     assert {row[7] for row in low["transfers"]} == {2}
-    assert {row[7] for row in steered["transfers"]} == {0, 2}
+    assert {row[7] for row in steered["transfers"]} == {pressed, 2}
     assert len(steered["iterations"]) > len(low["iterations"])
-    assert steered == simulated(experiment, "slack-aware")
+    assert steered == simulated(experiment, policy)
+
+
+def test_a_job_that_tolerates_more_gives_way_longer(pressing: Path) -> None:
+    lenient = "policies.1={policy: slack-aware, tolerance: 1}"
+    experiment = load(pressing, ("flows.0.arrivals=92 per second per host", lenient))
+    assert {row[7] for row in simulated(experiment, "slack-aware")["transfers"]} == {2}
 
 
 def test_a_band_from_the_file_is_left_alone(pressing: Path) -> None:
     experiment = load(pressing)
     assert simulated(experiment, "fixed") == simulated(experiment, "strict-priority")
+
+
+SERVED = (
+    "training.0.aggregation=parameter-server",
+    "training.0.order=fifo",
+    "training.0.barrier=true",
+    "training.0.fusion=500 kB",
+    "training.0.model=2 MB",
+    "training.0.servers_on=[h1]",
+)
+
+
+def test_parameter_server_jobs_are_steered_too(pressing: Path) -> None:
+    experiment = load(pressing, (*SERVED, "duration=3 s"))
+    low, steered = simulated(experiment, "strict-priority"), simulated(experiment, "slack-aware-1")
+    assert {row[7] for row in low["transfers"]} == {2}
+    assert {row[7] for row in steered["transfers"]} == {0, 2}
+    assert len(steered["iterations"]) > len(low["iterations"])
+    # The model comes back in the band in which the gradient went: from h1, most of all bytes.
+    models = [row for row in steered["links"] if row[1] == "h1->s1" and row[2] == "high"]
+    beside = [row for row in low["links"] if row[1] == "h1->s1" and row[2] == "high"]
+    assert models[-1][3] > 1.5 * beside[-1][3]
+
+
+def test_a_server_answers_each_worker_in_its_own_band() -> None:
+    plan = JobPlan(
+        name="job", aggregation="parameter-server", workers=2, servers=1, layers=(Layer(8, 1, 1),),
+        fusion_byte=8, barrier=True, start_ns=0, steps=1, check=False,
+        bands=tuple(BAND_TOS), band="low", control_band="high",
+        steered_by={"policy": "slack-aware", "options": {}},
+    )  # fmt: skip
+    network = ToyNetwork(plan)
+    network.ranks[1].change_band("high")  # type: ignore[union-attr]
+    network.run()
+    assert network.worlds[1].bands == {None: "high"}
+    assert network.worlds[2].bands == {1: "high"}
 
 
 def passed_byte(folder: Path, band: str) -> int:
@@ -249,22 +315,28 @@ def passed_byte(folder: Path, band: str) -> int:
 
 
 @pytest.mark.virtual
+@pytest.mark.parametrize("settings", [(), SERVED], ids=["ring", "servers"])
 def test_on_a_live_network_sockets_change_their_band_the_same_way_every_time(
-    pressing: Path, tmp_path: Path
+    pressing: Path, tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
-    first, second = live(pressing, tmp_path / "first"), live(pressing, tmp_path / "second")
+    two = "policies=[strict-priority, slack-aware]"
+    first = live(pressing, tmp_path / "first", (*settings, two))
+    second = live(pressing, tmp_path / "second", (*settings, "policies=[slack-aware]"))
     low, steered = first / "strict-priority" / "seed-0", first / "slack-aware" / "seed-0"
     transfers = pd.read_parquet(steered / "transfers.parquet")
-    assert bands_of(transfers) == {0, 2}
+    assert bands_of(transfers) == {1, 2}
     assert passed_byte(steered, "low") > 0
-    assert passed_byte(steered, "high") > 1.1 * passed_byte(low, "high")
+    # Besides the flows, some of training.
+    flows_byte = passed_byte(low, "high")
+    assert passed_byte(steered, "high") + passed_byte(steered, "middle") > 1.1 * flows_byte
     for name in ("flows", "iterations", "transfers", "links"):
         again = second / "slack-aware" / "seed-0" / f"{name}.parquet"
         assert again.read_bytes() == (steered / f"{name}.parquet").read_bytes()
 
 
-def live(experiment: Path, out: Path) -> Path:
-    done = giveway("run", experiment, "--engine", "virtual", "--out", out)
+def live(experiment: Path, out: Path, settings: tuple[str, ...]) -> Path:
+    changes = [word for setting in settings for word in ("--set", setting)]
+    done = giveway("run", experiment, "--engine", "virtual", "--out", out, *changes, limit_s=400)
     assert done.returncode == 0, done.stderr
     return out
 
@@ -272,9 +344,8 @@ def live(experiment: Path, out: Path) -> Path:
 # ---- real training stacks
 
 
-def test_an_agent_moves_the_sockets_of_its_own_process_and_back(tmp_path: Path) -> None:
-    """No torch here: the agent sees what a framework's recorder has, and nothing else."""
-    settings = Settings(
+def of_a_stack(journal: Path, **told: float) -> StackConfig:
+    return StackConfig(
         job="job",
         rank=0,
         addresses=["127.0.0.1", "127.0.0.1"],
@@ -286,22 +357,37 @@ def test_an_agent_moves_the_sockets_of_its_own_process_and_back(tmp_path: Path) 
         check=False,
         dilation=1.0,
         duration_ns=10**9,
-        journal=str(tmp_path / "journal"),
-        steered_by="slack-aware",
+        journal=str(journal),
+        steered_by=json.loads(json.dumps(POLICY.told(told).plain())),
     )
+
+
+def test_a_worker_elsewhere_has_the_options_of_the_file(tmp_path: Path) -> None:
+    settings = of_a_stack(tmp_path / "journal", tolerance=0.5)
+    agent = StackSteering(settings, Recorder(settings))
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        agent.look(145 * MS)  # 45 late, of an iteration of 100
+        assert tos_of(door) == 0
+        agent.look(151 * MS)
+        assert tos_of(door) == BAND_TOS["middle"]
+
+
+def test_an_agent_moves_the_sockets_of_its_own_process_and_back(tmp_path: Path) -> None:
+    """No torch here: the agent sees what a framework's recorder has, and nothing else."""
+    settings = of_a_stack(tmp_path / "journal")
     recorder = Recorder(settings)
-    agent = Agent(settings, recorder)
+    agent = StackSteering(settings, recorder)
     with socket.create_server(("127.0.0.1", 0)) as door:
         assert agent.period_ns == MS
         agent.look(0)
         assert tos_of(door) == 0
         agent.look(110 * MS)  # both gradients should be there since 100
-        assert tos_of(door) == BAND_TOS["high"]
-        recorder.transfer(Transfer((0, 1), 2 * MS, 100 * MS, 119_500_000, 120 * MS))
+        assert tos_of(door) == BAND_TOS["middle"]
+        recorder.transfer(Transfer((0, 1), 2 * MS, 100 * MS, 119_900_000, 120 * MS))
         agent.look(120 * MS)
-        assert tos_of(door) == BAND_TOS["low"]
+        assert tos_of(door) == BAND_TOS["middle"]  # others may still wait for what it has sent
         recorder.iteration(0, 120 * MS, 100 * MS)
         agent.look(130 * MS)  # the next iteration has its own gradients, due at 220
         assert tos_of(door) == BAND_TOS["low"]
     recorder.close()
-    assert '"transfers","job",0,0,0,0,2,2000000,2,' in (tmp_path / "journal").read_text()
+    assert '"transfers","job",0,0,0,0,2,2000000,1,' in (tmp_path / "journal").read_text()

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from testbed import docker, image, stacks
+from testbed import stacks
+from testbed.containers import docker_engine, image
 from testbed.spec import load
 from tests.conftest import REPOSITORY, giveway
 
@@ -58,8 +59,8 @@ def check_container(manifest: dict[str, Any], backend: str) -> None:
     wanted = image.HOROVOD if stacks.STACKS[backend].packages else image.NATIVE
     container = manifest["container"]
     assert container["image"] == wanted.name
-    assert container["image_id"] == docker.demand_image(wanted)
-    inside = docker.versions_inside(container["image_id"])
+    assert container["image_id"] == docker_engine.demand_image(wanted)
+    inside = docker_engine.versions_inside(container["image_id"])
     for package in stacks.STACKS[backend].packages:
         assert manifest["versions"][package] == inside[package]
     assert ("torch" in inside) == (wanted is image.HOROVOD)

@@ -9,20 +9,24 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from policies.base import BAND_TOS
-from testbed import marking, stacks
-from testbed.errors import CannotRun, RunFailed
-from testbed.image import HOROVOD, Image
+from basics.bands import BAND_TOS
+from basics.errors import BadInput, CannotRun, RunFailed
+from testbed import stacks
+from testbed.containers.image import HOROVOD, Image
 from testbed.spec import load
 from tests.conftest import REPOSITORY, giveway
+from workloads import marking
 
 QUICKSTART = REPOSITORY / "experiments" / "quickstart.yaml"
 
 
+def shipped(backend: str) -> Path:
+    return REPOSITORY / "experiments" / f"smoke-{backend}.yaml"
+
+
 def test_a_native_run_preloads_nothing_and_a_stack_its_worker() -> None:
     assert stacks.preload(load(QUICKSTART)) == []
-    torch = load(QUICKSTART, ["training.0.backend=torch"])
-    assert stacks.preload(torch) == ["workloads.torch_worker"]
+    assert stacks.preload(load(shipped("torch"))) == ["workloads.torch_worker"]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +42,7 @@ def test_a_missing_stack_is_named_with_what_to_do(
 ) -> None:
     monkeypatch.setattr(stacks, "version", lambda name: None if name == missing else "2.13.0")
     with pytest.raises(CannotRun, match=target):
-        stacks.demand_stacks(load(QUICKSTART, [f"training.0.backend={backend}"]))
+        stacks.demand_stacks(load(shipped(backend)))
 
 
 def test_a_wheel_for_another_torch_is_refused() -> None:
@@ -53,10 +57,12 @@ def test_a_wheel_for_another_torch_is_refused() -> None:
             stacks.demand_stack("horovod", holding("0.28.1", image))
 
 
-def test_what_a_stack_decides_itself_is_said() -> None:
-    [said] = stacks.notices(load(QUICKSTART, ["training.0.backend=torch"]))
-    assert "order and barrier" in said
-    assert stacks.notices(load(QUICKSTART)) == []
+@pytest.mark.parametrize("setting", ["order=layer", "barrier=false"])
+def test_what_a_stack_decides_itself_is_not_taken_from_the_file(setting: str) -> None:
+    key, _, found = setting.partition("=")
+    said = rf"training\.0\.{key}: found {found} beside backend: torch.*leave it out"
+    with pytest.raises(BadInput, match=said):
+        load(shipped("torch"), [f"training.0.{setting}"])
 
 
 def test_every_patch_says_why() -> None:
@@ -107,8 +113,7 @@ def test_marks_show_no_congestion_bits() -> None:
 
 def smoke(backend: str, out: Path, engine: str, *more: str) -> Path:
     """The shipped smoke experiment; its numbers are checked against one process as it runs."""
-    file = REPOSITORY / "experiments" / f"smoke-{backend}.yaml"
-    done = giveway("run", file, "--engine", engine, "--out", out, *more, limit_s=280)
+    done = giveway("run", shipped(backend), "--engine", engine, "--out", out, *more, limit_s=280)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
 

@@ -2,19 +2,23 @@
 
 import pytest
 
-from testbed import docker, doctor, image, stacks
-from testbed.errors import CannotRun
+from basics.errors import CannotRun
+from testbed import stacks
+from testbed.cli import doctor
+from testbed.containers import docker_engine, image
 from testbed.spec import load
 from testbed.stacks import demand_stacks, image_of
 from tests.conftest import REPOSITORY
 
 SMOKE = REPOSITORY / "experiments" / "smoke-docker.yaml"
+AS_STACKS_DO = ["training.0.order=fifo", "training.0.barrier=true"]
 
 
 def test_docker_hosts_take_the_image_that_their_jobs_need() -> None:
     assert image_of(load(SMOKE)) is image.NATIVE
     for backend in ("torch", "horovod"):
-        assert image_of(load(SMOKE, [f"training.0.backend={backend}"])) is image.HOROVOD
+        on_stack = load(SMOKE, [f"training.0.backend={backend}", *AS_STACKS_DO])
+        assert image_of(on_stack) is image.HOROVOD
 
 
 @pytest.mark.parametrize(
@@ -28,10 +32,10 @@ def test_docker_hosts_take_the_image_that_their_jobs_need() -> None:
 def test_an_image_without_the_stack_is_refused(
     held: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker, "demand_image", lambda wanted: "sha256:0")
-    monkeypatch.setattr(docker, "versions_inside", lambda image_id: held)
+    monkeypatch.setattr(docker_engine, "demand_image", lambda wanted: "sha256:0")
+    monkeypatch.setattr(docker_engine, "versions_inside", lambda image_id: held)
     with pytest.raises(CannotRun) as refused:
-        demand_stacks(load(SMOKE, ["training.0.backend=horovod"]))
+        demand_stacks(load(SMOKE, ["training.0.backend=horovod", *AS_STACKS_DO]))
     assert said in str(refused.value)
     assert "run `make image-horovod`" in str(refused.value)
 
@@ -52,7 +56,7 @@ def doctors_lines() -> dict[str, tuple[bool, str]]:
 
 def test_doctor_says_what_each_stack_lacks_and_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "version", lambda package: None)
-    monkeypatch.setattr(docker, "engine", lambda: None)
+    monkeypatch.setattr(docker_engine, "engine", lambda: None)
     found = doctors_lines()
     assert found["native"][0]
     for name, target in (("torch", "make torch"), ("horovod", "make horovod")):
@@ -67,8 +71,8 @@ def test_doctor_says_what_each_stack_was_built_for(monkeypatch: pytest.MonkeyPat
     here = {"torch": "2.13.0+cpu", "horovod": "0.28.1+torch2.12.0"}
     inside = here | {"horovod": "0.28.1+torch2.13.0"}
     monkeypatch.setattr(stacks, "version", here.get)
-    monkeypatch.setattr(docker, "demand_image", lambda wanted: "sha256:0")
-    monkeypatch.setattr(docker, "versions_inside", lambda image_id: inside)
+    monkeypatch.setattr(docker_engine, "demand_image", lambda wanted: "sha256:0")
+    monkeypatch.setattr(docker_engine, "versions_inside", lambda image_id: inside)
     found = doctors_lines()
     assert found["torch"] == (True, "torch 2.13.0+cpu")
     ready, text = found["horovod"]

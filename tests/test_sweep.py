@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from testbed import engines, sweepspec
-from testbed.errors import BadInput, RunFailed
+from basics.errors import BadInput, RunFailed
+from testbed import engines
 from testbed.progress import OneBar
+from testbed.spec import sweep_file
 from testbed.sweep import claimed, run_sweep, take_stock
 from tests.conftest import REPOSITORY, ours
 from tests.test_sweep_spec import BASE
@@ -49,7 +50,9 @@ def sweep(file: Path, out: Path, *settings: str) -> str:
     """Run it, and return what it said."""
     with (out.parent / "said").open("w+") as said:
         console = Console(file=said, width=200)
-        run_sweep(sweepspec.load(file, settings), out, "fake", "test", lambda n: OneBar(console, n))
+        run_sweep(
+            sweep_file.load(file, settings), out, "fake", "test", lambda n: OneBar(console, n)
+        )
         said.seek(0)
         return said.read()
 
@@ -93,6 +96,12 @@ def test_a_finished_sweep_is_verified_and_runs_nothing(file: Path, finished: Pat
     assert states(finished) == before
 
 
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
 BREAKS = {
     "half a manifest": lambda run: (run / "manifest.json").write_text('{"status": "fini'),
     "failed": lambda run: (run / "manifest.json").write_text('{"status": "failed"}'),
@@ -101,6 +110,7 @@ BREAKS = {
     "other records": lambda run: shutil.copy(
         run.parent.parent.parent / "3-4_240-ms" / "fifo" / "seed-0" / "flows.parquet", run
     ),
+    "one byte of any table": lambda run: flip(run / "links.parquet"),
     "only journals": lambda run: [path.unlink() for path in run.iterdir() if path.is_file()],
     "nothing": shutil.rmtree,
 }
@@ -115,7 +125,9 @@ def test_a_broken_run_is_run_again_and_the_others_are_kept(
     victim = "points/0-3_120-ms/fifo/seed-0"
     BREAKS[broken](out / victim)
     before = states(out)
-    sweep(file, out)
+    said = sweep(file, out)
+    if broken != "nothing":
+        assert f"run again: {victim}: " in said
     after = states(out)
     assert len(after) == RUNS
     changed = {run for run in after if after[run] != before.get(run)}
@@ -125,6 +137,24 @@ def test_a_broken_run_is_run_again_and_the_others_are_kept(
     )
 
 
+@pytest.mark.parametrize("link", ["0-3_120-ms", "0-3_120-ms/fifo", "0-3_120-ms/fifo/seed-0"])
+def test_nothing_is_removed_through_a_link(
+    file: Path, finished: Path, tmp_path: Path, link: str
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    elsewhere = tmp_path / "elsewhere"
+    (out / "points" / link).rename(elsewhere)
+    (out / "points" / link).symlink_to(elsewhere)
+    manifest = out / "points/0-3_120-ms/fifo/seed-0/manifest.json"
+    manifest.write_text('{"status": "failed"}')
+    before = sorted(elsewhere.rglob("*"))
+    with pytest.raises(BadInput, match=f"{link} is a link"):
+        sweep(file, out)
+    assert sorted(elsewhere.rglob("*")) == before
+    assert manifest.exists()
+
+
 def test_a_point_of_another_experiment_is_not_trusted(
     file: Path, finished: Path, tmp_path: Path
 ) -> None:
@@ -132,7 +162,7 @@ def test_a_point_of_another_experiment_is_not_trusted(
     shutil.copytree(finished, out)
     described = out / "points" / "0-3_120-ms" / "experiment.yaml"
     described.write_text(described.read_text().replace("500 kB", "600 kB"))
-    survey = take_stock(sweepspec.load(file), out, "fake", "test00")
+    survey = take_stock(sweep_file.load(file), out, "fake", "test00")
     assert survey.kept == RUNS - 4
     assert list(survey.wanting) == ["0-3_120-ms"]
 
@@ -178,7 +208,7 @@ def test_a_failing_policy_does_not_stop_the_others(
 
 
 CLI = "from testbed import engines; engines.MODULES['fake'] = 'tests.fake_engine'; \
-from testbed.cli import main; main()"
+from testbed.cli.commands import main; main()"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)

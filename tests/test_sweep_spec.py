@@ -8,8 +8,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed import sweepspec
-from testbed.errors import BadInput
+from basics.errors import BadInput
+from testbed.spec import sweep_file
+from testbed.spec.yaml_file import Document
+from testbed.spec.yaml_nodes import composed
 from tests.conftest import REPOSITORY, giveway
 
 GRID = REPOSITORY / "experiments" / "thesis-grid.yaml"
@@ -31,7 +33,7 @@ def written(tmp_path: Path, sweep: object) -> Path:
 
 
 def test_the_thesis_grid_is_16_cells_of_6_runs() -> None:
-    sweep = sweepspec.load(GRID)
+    sweep = sweep_file.load(GRID)
     assert len(sweep.points) == 16
     assert sweep.runs == 96
     iterations = {
@@ -45,10 +47,11 @@ def test_the_thesis_grid_is_16_cells_of_6_runs() -> None:
 
 @given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_every_combination_is_a_point_once(lengths: list[int]) -> None:
-    path = Path("x.yaml")
     block = {f"a{n}": {"key": "k", "values": list(range(ln))} for n, ln in enumerate(lengths)}
-    axes = sweepspec.read_axes(path, block)
-    grid = list(sweepspec._grid(axes))
+    root = composed(yaml.safe_dump({"sweep": block}))
+    assert root is not None
+    axes = sweep_file.read_axes(Document(Path("x.yaml"), root.data, root))
+    grid = list(sweep_file._grid(axes))
     assert len(grid) == len(set(grid)) == prod(lengths)
     assert all(len(labels) == len(lengths) for labels in grid)
 
@@ -58,14 +61,14 @@ def test_a_value_may_set_several_keys(tmp_path: Path) -> None:
         "fifo": {"training.0.order": "fifo", "training.0.barrier": True},
         "layer": {"training.0.order": "layer", "training.0.barrier": False},
     }
-    sweep = sweepspec.load(written(tmp_path, {"variant": {"values": variants}}))
+    sweep = sweep_file.load(written(tmp_path, {"variant": {"values": variants}}))
     jobs = [point.experiment.training[0] for point in sweep.points]
     assert [(job.order, job.barrier) for job in jobs] == [("fifo", True), ("layer", False)]
 
 
 def test_points_are_checked_as_files_are(tmp_path: Path) -> None:
     path = written(tmp_path, {"topology.hosts": [2, 4]})
-    one = sweepspec.load(path).points[1].experiment
+    one = sweep_file.load(path).points[1].experiment
     plain = tmp_path / "plain.yaml"
     plain.write_text(BASE)
     from testbed.spec import load
@@ -74,18 +77,18 @@ def test_points_are_checked_as_files_are(tmp_path: Path) -> None:
 
 
 def test_the_resolved_file_is_the_same_sweep(tmp_path: Path) -> None:
-    sweep = sweepspec.load(GRID)
+    sweep = sweep_file.load(GRID)
     again = tmp_path / "again.yaml"
     again.write_text(sweep.to_yaml())
-    assert sweepspec.load(again).fingerprint() == sweep.fingerprint()
+    assert sweep_file.load(again).fingerprint() == sweep.fingerprint()
 
 
 def test_the_fingerprint_sees_what_is_run_and_not_what_it_is_called(tmp_path: Path) -> None:
-    one = sweepspec.load(written(tmp_path, {"topology.hosts": [3, 4]})).fingerprint()
-    other = sweepspec.load(written(tmp_path, {"topology.hosts": [3, 5]})).fingerprint()
+    one = sweep_file.load(written(tmp_path, {"topology.hosts": [3, 4]})).fingerprint()
+    other = sweep_file.load(written(tmp_path, {"topology.hosts": [3, 5]})).fingerprint()
     titled = {"size": {"title": "hosts", "key": "topology.hosts", "values": [3, 4]}}
     assert one != other
-    assert sweepspec.load(written(tmp_path, titled)).fingerprint() == one
+    assert sweep_file.load(written(tmp_path, titled)).fingerprint() == one
 
 
 def test_a_replayed_schedule_is_part_of_the_fingerprint(tmp_path: Path) -> None:
@@ -93,9 +96,9 @@ def test_a_replayed_schedule_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     flows.write_text("start_ns,src,dst,size_byte\n0,h1,h2,1000\n")
     path = written(tmp_path, {"topology.hosts": [3, 4]})
     setting = [f"flows=[{{name: web, schedule: {flows}}}]"]
-    before = sweepspec.load(path, setting).fingerprint()
+    before = sweep_file.load(path, setting).fingerprint()
     flows.write_text("start_ns,src,dst,size_byte\n0,h1,h2,2000\n")
-    assert sweepspec.load(path, setting).fingerprint() != before
+    assert sweep_file.load(path, setting).fingerprint() != before
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_a_replayed_schedule_is_part_of_the_fingerprint(tmp_path: Path) -> None:
 )
 def test_a_mistake_in_the_block_is_one_line(tmp_path: Path, block: object, said: str) -> None:
     with pytest.raises(BadInput) as caught:
-        sweepspec.load(written(tmp_path, block))
+        sweep_file.load(written(tmp_path, block))
     assert said in str(caught.value)
     assert "sweep.yaml" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -131,7 +134,7 @@ def test_a_mistake_in_the_block_is_one_line(tmp_path: Path, block: object, said:
 def test_a_huge_grid_needs_a_yes(tmp_path: Path) -> None:
     many = {f"a{n}": {"key": "seeds.0", "values": list(range(100))} for n in range(5)}
     with pytest.raises(BadInput, match="40000000000 runs; more than 100000 need --yes"):
-        sweepspec.load(written(tmp_path, many))
+        sweep_file.load(written(tmp_path, many))
 
 
 def test_run_says_to_use_sweep_and_sweep_to_use_run() -> None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies
-from topologies import Cable, Link, Misfit, Topology
+from basics.options import Misfit
+from topologies import Cable, Link, Topology
 from topologies.routes import NO_LINK, Routes, addresses, five_tuple_key, murmur3
 
 CABLE = Cable(rate_bps=10**10, delay_ns=1000, queue_packets=100)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed import units
+from basics import units
 
 WHOLE = st.integers(0, units.LARGEST)
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ import pandas as pd
 import psutil
 import pytest
 
-import policies
-from testbed.errors import CannotRun, RunFailed
+from basics.errors import CannotRun, RunFailed
+from policies.link import link_policies
+from testbed.live import tc
 from testbed.spec import load
 from testbed.virtual import engine
 from testbed.virtual.build import find
@@ -201,7 +203,7 @@ seeds: [0]
 def test_features_are_those_of_the_configuration() -> None:
     assert {"htb", "prio", "netem", "fq", "fq_codel", "red", "ets", "u32", "pfifo"} <= features()
     assert {"cubic", "reno", "dctcp", "bbr"} <= tcp_names()
-    assert all(policy.needs <= features() for policy in policies.available().values())
+    assert all(tc.needs(policy) <= features() for policy in link_policies().values())
 
 
 def test_works_for_a_user_without_root(
@@ -300,6 +302,8 @@ def test_a_run_that_fails_in_the_guest_is_exit_code_4(
     try:
         done = giveway("run", small_experiment, "--out", disk / "out", *RUN)
         assert done.returncode == 4
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert "No space left" in done.stderr or "disk is full" in done.stderr
         for manifest in disk.rglob("manifest.json"):
             assert json.loads(manifest.read_text() or "{}").get("status") != "finished"
     finally:
@@ -323,6 +327,32 @@ def test_ctrl_c_ends_the_guests(small_experiment: Path, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "interrupted" in errors
     assert ours() - before == set()
+
+
+def test_what_a_killed_run_leaves_is_gone_with_the_next_cleaning(
+    small_experiment: Path, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "testbed", "run", str(small_experiment), "--out",
+         str(tmp_path / "out"), *RUN, "--policy", "fifo", "--set", "duration=60 s"],
+        cwd=REPOSITORY, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    give_up_s = time.monotonic() + 60
+    while not (left := lodgings_of(process.pid)):
+        assert time.monotonic() < give_up_s
+        time.sleep(0.05)
+    time.sleep(1)
+    process.kill()
+    process.wait()
+    assert lodgings_of(process.pid)
+    done = giveway("clean")
+    assert all(f"removed folder {folder} (run " in done.stdout for folder in left)
+    assert lodgings_of(process.pid) == []
+
+
+def lodgings_of(pid: int) -> list[Path]:
+    places = {Path("/dev/shm"), Path(tempfile.gettempdir())}
+    return [found for place in places for found in place.glob(f"giveway-boot-*.{pid}.*")]
 
 
 def test_too_little_memory_is_said_before_anything_starts(

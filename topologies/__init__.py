@@ -7,9 +7,11 @@ options, and experiment files then have those keys.
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+
+from basics.options import Options, keywords
 
 
 @dataclass(frozen=True)
@@ -50,37 +52,6 @@ class Topology:
         return tuple(f"{near}->{far}" for a, b in ends for near, far in ((a, b), (b, a)))
 
 
-@dataclass(frozen=True)
-class Option:
-    """A number that a topology can be told in experiment files, under a key of its own."""
-
-    meaning: str
-    low: int
-    high: int
-    default: float | None = None  # None: the file has to say
-    step: int | None = 1  # None: any number, 2.5 too
-
-    @property
-    def allowed(self) -> str:
-        kinds = {None: "a number", 1: "a whole number", 2: "an even number"}
-        default = "" if self.default is None else f"; {self.default:g} if left out"
-        return f"{kinds[self.step]}, {self.low} to {self.high}{default}"
-
-    def allows(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        stepped = self.step is None or (isinstance(value, int) and value % self.step == 0)
-        return stepped and self.low <= value <= self.high
-
-
-class Misfit(ValueError):
-    """Hosts and options that are fine alone and do not go together; `key` is the one to change."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
 Build = Callable[..., Topology]  # (hosts, cable, **options); may raise Misfit
 
 
@@ -89,17 +60,12 @@ class Kind:
     """A kind of topology: called with hosts, cable and options, it is the graph."""
 
     build: Build
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Options = field(default_factory=dict)
     # How many hosts there are when the file does not say; None: it has to.
     full: Callable[..., int] | None = None
 
-    def __call__(self, hosts: int, cable: Cable, **options: float) -> Topology:
-        defaults = {
-            name: option.default
-            for name, option in self.options.items()
-            if option.default is not None
-        }
-        return self.build(hosts, cable, **{**defaults, **options})
+    def __call__(self, hosts: int, cable: Cable, **chosen: float) -> Topology:
+        return self.build(hosts, cable, **keywords(self.options, chosen))
 
 
 @cache

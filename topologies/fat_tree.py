@@ -9,7 +9,8 @@ there once, and no further above.
 
 from dataclasses import replace
 
-from topologies import Cable, Kind, Link, Misfit, Option, Topology, host_names, numbered
+from basics.options import Misfit, Option
+from topologies import Cable, Kind, Link, Topology, host_names, numbered
 
 
 def full(k: int, **_options: float) -> int:

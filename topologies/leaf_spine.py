@@ -7,7 +7,8 @@ share of that.
 
 from dataclasses import replace
 
-from topologies import Cable, Kind, Link, Misfit, Option, Topology, host_names, numbered
+from basics.options import Misfit, Option
+from topologies import Cable, Kind, Link, Topology, host_names, numbered
 
 
 def build(

@@ -1,6 +1,6 @@
 """A few numbers that one process writes and another reads while a run goes on: a shared file.
 
-Tasks publish here what a policy wants to know of them; the agent (testbed/agent.py) reads it.
+Tasks publish here what a policy wants to know of them; testbed/live/policy_agent.py reads it.
 """
 
 import mmap

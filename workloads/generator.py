@@ -3,6 +3,12 @@
 Open loop: a flow starts when the schedule says, however many are still under way. One TCP
 connection a flow; its first 16 bytes name it. It is complete when the receiver has its last
 byte, and the receiver's record says when that was.
+
+Where the link policy demotes, the sender marks: a flow's first bytes carry one ToS and the rest
+another. A mark is of the socket and not of its bytes: so it changes at the moment when all that
+is to carry the old one has left TCP, and nothing else has been handed over (TCP_NOTSENT_LOWAT says
+when that is). No byte leaves for the first time with a wrong mark; what is sent again carries the
+mark of then.
 """
 
 import errno
@@ -10,28 +16,31 @@ import os
 import socket
 import struct
 from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from workloads.blank_bytes import PIECE_BYTE, SCRATCH, blank_file
 from workloads.control import Control
 from workloads.journal import Journal
 from workloads.loop import READ, WRITE, Clock, Loop
-from workloads.ring import PIECE_BYTE, SCRATCH, blank_file
-from workloads.sockets import Patience, come_from, listener, mark
+from workloads.sockets import come_from, drain, listener, mark, received_byte, unsent_byte
 from workloads.task import heartbeat, lateness
 
 HEADER = struct.Struct("!QQ")  # flow, size in bytes (the header included)
 
 
 @dataclass(frozen=True)
-class Settings:
+class GeneratorConfig:
     """One host's generator. `doors` are its listening ports, one for each ToS in use."""
 
     address: str
     doors: dict[str, int]  # ToS -> port
-    flows: list[tuple[int, int, str, int, int]]  # flow, start_ns, address, size_byte, ToS
+    flows: list[tuple[int, int, str, int, int]]  # flow, start_ns, address, size_byte, mix
+    marks: list[list[tuple[int, int]]]  # of each mix: after so many bytes, this ToS; from 0 on
     dilation: float
     duration_ns: int
     journal: str
@@ -40,7 +49,7 @@ class Settings:
 
 
 def main(config: dict[str, Any], control: Control) -> None:
-    settings = Settings(**config)
+    settings = GeneratorConfig(**config)
     doors = [listener(settings.address, port, int(tos)) for tos, port in settings.doors.items()]
     control.say("ready")
     clock = Clock(control.hear()["epoch_ns"], settings.dilation)
@@ -58,12 +67,13 @@ def main(config: dict[str, Any], control: Control) -> None:
 
 
 class Generator:
-    def __init__(self, settings: Settings, loop: Loop, journal: Journal) -> None:
+    def __init__(self, settings: GeneratorConfig, loop: Loop, journal: Journal) -> None:
         self._settings = settings
         self._loop = loop
         self._journal = journal
         self._due = deque(settings.flows)
         self._source_ports = deque(settings.source_ports)
+        self._arriving: dict[int, Receiving] = {}  # by descriptor
         self.late_ns: list[int] = []
         self.received = 0
         self.broken = 0
@@ -77,6 +87,8 @@ class Generator:
         self._await_next()
         loop.at(self._settings.duration_ns, loop.stop)
         loop.run()
+        for receiving in self._arriving.values():
+            self._note_unfinished(receiving)
 
     # Sending
 
@@ -90,7 +102,8 @@ class Generator:
             self._start(*self._due.popleft())
         self._await_next()
 
-    def _start(self, flow: int, scheduled_ns: int, address: str, size_byte: int, tos: int) -> None:
+    def _start(self, flow: int, scheduled_ns: int, address: str, size_byte: int, mix: int) -> None:
+        (_, tos), *later = self._settings.marks[mix]
         to = address, self._settings.doors[str(tos)]
         source_port = self._source_ports.popleft() if self._source_ports else 0
         sock = self._socket(tos, source_port)
@@ -102,7 +115,7 @@ class Generator:
             sock.connect_ex(to)
         self.late_ns.append(start_ns - scheduled_ns)
         self._journal.write("start", flow, start_ns)
-        sending = Sending(sock, HEADER.pack(flow, size_byte), size_byte)
+        sending = Sending(sock, HEADER.pack(flow, size_byte), size_byte, later)
         self._loop.watch(sock.fileno(), WRITE, partial(self._send, sending))
 
     def _socket(self, tos: int, source_port: int) -> socket.socket:
@@ -132,7 +145,8 @@ class Generator:
             except BlockingIOError:
                 return
             sock.setblocking(False)
-            self._loop.watch(sock.fileno(), READ, partial(self._receive, Receiving(sock)))
+            receiving = self._arriving[sock.fileno()] = Receiving(sock)
+            self._loop.watch(sock.fileno(), READ, partial(self._receive, receiving))
 
     def _receive(self, receiving: "Receiving", events: int) -> None:
         try:
@@ -146,32 +160,66 @@ class Generator:
             self.received += 1
             self._close(receiving.sock)
 
+    def _note_unfinished(self, receiving: "Receiving") -> None:
+        """Write down how far a flow got; what has arrived and was not read counts too."""
+        with suppress(OSError):
+            receiving.pump()
+        if receiving.flow >= 0:
+            self._journal.write("unfinished", receiving.flow, received_byte(receiving.sock))
+
     def _close(self, sock: socket.socket) -> None:
+        del self._arriving[sock.fileno()]
         self._loop.unwatch(sock.fileno())
         sock.close()
 
 
 class Sending:
-    """A flow on its way out."""
+    """A flow on its way out. `marks`: after so many bytes, counted from its first, another ToS."""
 
-    def __init__(self, sock: socket.socket, header: bytes, size_byte: int) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        header: bytes,
+        size_byte: int,
+        marks: Iterable[tuple[int, int]] = (),
+    ) -> None:
         self.sock = sock
         self._header = header
         self._left = size_byte - len(header)
+        # Each ToS, and what is left when the flow goes on with it. The header is never cut.
+        self._marks = deque((min(size_byte - after, self._left), tos) for after, tos in marks)
+        if self._marks and self._marks[0][0] > 0:
+            # Or the last few bytes before a change would wait for acknowledgements (Nagle).
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def pump(self) -> bool:
         """Send as far as the socket takes it; True when all is handed over."""
         try:
             if self._header:
                 # MSG_MORE: the header travels in the same segment as what follows it.
-                more = socket.MSG_MORE if self._left else 0
+                more = socket.MSG_MORE if self._until_mark else 0
                 self._header = self._header[self.sock.send(self._header, more) :]
-            while self._left:
-                length = min(self._left, PIECE_BYTE)
+            while self._left and not self._wait_for_mark():
+                length = min(self._until_mark, PIECE_BYTE)
                 self._left -= os.sendfile(self.sock.fileno(), blank_file(), 0, length)
         except BlockingIOError:
             return False
-        return not self._header
+        return not self._header and not self._left
+
+    @property
+    def _until_mark(self) -> int:
+        """What is left to carry this mark."""
+        return self._left - max(0, self._marks[0][0] if self._marks else 0)
+
+    def _wait_for_mark(self) -> bool:
+        """At a change of marks: True while bytes of the old one are unsent; then it is made."""
+        while self._marks and self._left == self._marks[0][0]:
+            if unsent_byte(self.sock):
+                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 1)
+                return True
+            mark(self.sock, self._marks.popleft()[1])
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 0)  # as usual
+        return False
 
 
 class Receiving:
@@ -182,7 +230,6 @@ class Receiving:
         self.flow = -1
         self._header = b""
         self._left = 0
-        self._patience = Patience(sock)
 
     def pump(self) -> bool:
         """Take what has arrived; True when the last byte is in."""
@@ -202,7 +249,6 @@ class Receiving:
                     raise ConnectionError("closed before its last byte")
                 self._left -= count
         except BlockingIOError:
-            if self._left:
-                self._patience.wait_for(self._left)
+            self._left -= drain(self.sock, self._left - 1)
             return False
         return True

@@ -24,7 +24,7 @@ from horovod.torch.mpi_ops import mpi_lib
 from workloads import torch_model
 from workloads.control import Control
 from workloads.loop import Clock
-from workloads.stacks import Pacer, Recorder, Settings, Transfer
+from workloads.stack_worker import Pacer, Recorder, StackConfig, Transfer
 from workloads.torch_worker import train
 
 # Between two tensors of one transfer lies a function call, between two transfers a negotiation and
@@ -35,11 +35,11 @@ TIMEOUT_S = 3600  # a starved job is slow, not dead
 
 
 def main(config: dict[str, Any], control: Control) -> None:
-    train(Settings(**config), control, HorovodStack)
+    train(StackConfig(**config), control, HorovodStack)
 
 
 class HorovodStack:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StackConfig) -> None:
         self._settings = settings
         os.environ |= environment(settings)
 
@@ -106,7 +106,7 @@ def transfers(
     return made
 
 
-def environment(settings: Settings) -> dict[str, str]:
+def environment(settings: StackConfig) -> dict[str, str]:
     """What Horovod's launcher would set: one worker a host."""
     rank, workers = str(settings.rank), str(settings.workers)
     return {

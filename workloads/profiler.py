@@ -25,9 +25,9 @@ from typing import Any
 
 import psutil
 
-from testbed import units
-from testbed.errors import BadInput, CannotRun, RunFailed
-from testbed.specfile import nearest
+from basics import units
+from basics.errors import BadInput, CannotRun, RunFailed
+from basics.hints import nearest
 from workloads.profiles import Layer, Profile
 from workloads.stopwatch import Lap, Stopwatch
 
@@ -68,7 +68,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Stopwatched:
     """What came out of the stopwatch, and of which machine."""
 
     title: str
@@ -88,7 +88,7 @@ def steps(order: Order) -> int:
     return 2 * (WARMUPS + order.repeats)
 
 
-def measure(order: Order, step: Callable[[], None]) -> Measured:
+def measure(order: Order, step: Callable[[], None]) -> Stopwatched:
     """Time the model's layers.
 
     Raises CannotRun without torch or memory, RunFailed for a model that cannot be timed.
@@ -113,7 +113,7 @@ def measure(order: Order, step: Callable[[], None]) -> Measured:
             warm, _ = _laps(network, run, WARMUPS, step, inside=True)
             laps, bare_ns = _laps(network, run, order.repeats, step)
     watched = list(Stopwatch(network).layers.values())
-    return Measured(
+    return Stopwatched(
         title=model.title,
         layers=medians([_byte(watched[index]) for index in laps[0].order], laps),
         laps_ns=tuple(lap.whole_ns for lap in laps),
@@ -216,7 +216,7 @@ def medians(layer_byte: Sequence[int], laps: Sequence[Lap]) -> tuple[Layer, ...]
     )
 
 
-def as_profile(order: Order, name: str, measured: Measured) -> Profile:
+def as_profile(order: Order, name: str, measured: Stopwatched) -> Profile:
     """Nominal is what was measured, or what it is scaled to."""
     unscaled = Profile(name, "", measured.layers, 1, 1)
     found = replace(
@@ -228,7 +228,7 @@ def as_profile(order: Order, name: str, measured: Measured) -> Profile:
     return found if order.scale_to_ns is None else found.scaled(iteration_ns=order.scale_to_ns)
 
 
-def provenance(order: Order, measured: Measured, compute_ns: int) -> list[str]:
+def provenance(order: Order, measured: Stopwatched, compute_ns: int) -> list[str]:
     samples = "1 sample" if order.batch == 1 else f"{order.batch} samples"
     low_ns, middle_ns, high_ns = _quartiles(measured.laps_ns)
     bare_ns = round(median(measured.bare_ns))

@@ -6,17 +6,20 @@ called, not what its layers add up to: the thesis's rule for "100 MB" makes 98.2
 scaling keeps that ratio.
 """
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from testbed import units
-from testbed.errors import BadInput
-from testbed.folder import write_atomically
-from workloads.sizes import commented_csv
+from basics import units
+from basics.errors import BadInput
+from basics.files import write_whole
+from basics.hints import nearest
+from workloads.shelf import Shelf, commented_csv
 
 FOLDER = Path(__file__).with_name("profiles")
 HEADER = ["layer", "bytes", "forward_ns", "backward_ns"]
+MOST_LAYERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -65,29 +68,33 @@ class Profile:
 
 
 @cache
-def available() -> dict[str, Profile]:
+def available() -> Shelf[Profile]:
     """Every profile in the folder by the name used in experiment files."""
-    return {path.stem: read(path) for path in sorted(FOLDER.glob("*.csv"))}
+    return Shelf(FOLDER, read)
 
 
 def load(name: str) -> Profile:
     """The profile of this name. Raises BadInput that lists the known ones."""
     known = available()
     if name not in known:
-        raise BadInput(f"no profile {units.shown(name)}; there are {', '.join(known)}")
+        raise BadInput(
+            f"no profile {units.shown(name)}{nearest(name, known)}; `giveway profile` makes one"
+        )
     return known[name]
 
 
 def read(path: Path) -> Profile:
     comments, rows = commented_csv(path, HEADER)
-    nominal = dict(line.split(": ", 1) for line in comments if line.startswith("nominal_"))
+    nominal = {key: text for key, _, text in (line.partition(": ") for line in comments)}
+    if len(rows) > MOST_LAYERS:
+        raise BadInput(f"{path}: found {len(rows)} layers; {MOST_LAYERS} are the most")
     layers = []
     for number, (line, cells) in enumerate(rows):
-        if not all(cell.isascii() and cell.isdigit() for cell in cells):
-            raise BadInput(f"{path}: line {line}: every cell must be a whole number")
+        if not all(re.fullmatch("[0-9]{1,15}", cell) for cell in cells):
+            raise BadInput(f"{path}:{line}: every cell must be a whole number of at most 15 digits")
         layer, *values = map(int, cells)
         if layer != number or values[0] < 1:
-            raise BadInput(f"{path}: line {line}: expected layer {number} with at least 1 byte")
+            raise BadInput(f"{path}:{line}: expected layer {number} with at least 1 byte")
         layers.append(Layer(*values))
     try:
         model_byte = units.size_byte(nominal.get("nominal_model"))
@@ -111,7 +118,7 @@ def write(path: Path, profile: Profile) -> None:
         for number, layer in enumerate(profile.layers)
     ]
     comments = [f"# {line}" for line in (*profile.provenance.splitlines(), *nominal)]
-    write_atomically(path, "\n".join([*comments, ",".join(HEADER), *rows]) + "\n")
+    write_whole(path, "\n".join([*comments, ",".join(HEADER), *rows]) + "\n")
 
 
 def thesis_layers(layers: int, model_byte: int, iteration_ns: int) -> tuple[Layer, ...]:

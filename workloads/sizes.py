@@ -5,7 +5,7 @@ to it, then `size_byte,probability` rows that rise from probability 0 to 1. Betw
 sizes are spread evenly (the probability is linear in the size).
 """
 
-import csv
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from testbed.errors import BadInput
+from basics.errors import BadInput
+from basics.units import shown
+from workloads.shelf import Shelf, commented_csv
 
 FOLDER = Path(__file__).with_name("sizes")
+PROBABILITY = re.compile(r"[0-9]+(\.[0-9]*)?([eE]-?[0-9]{1,3})?|\.[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -48,36 +51,24 @@ class SizeCdf:
 
 
 @cache
-def available() -> dict[str, SizeCdf]:
+def available() -> Shelf[SizeCdf]:
     """Every distribution in the folder by the name used in experiment files."""
-    return {path.stem: read(path) for path in sorted(FOLDER.glob("*.csv"))}
+    return Shelf(FOLDER, read)
 
 
 def read(path: Path) -> SizeCdf:
     comments, rows = commented_csv(path, ["size_byte", "probability"])
     points: list[tuple[int, float]] = []
     for line, (size, probability) in rows:
-        try:
-            point = (int(size), float(probability))
-        except ValueError as error:
-            raise BadInput(f"{path}: line {line}: {error}") from None
+        if not re.fullmatch("[0-9]{1,18}", size) or not PROBABILITY.fullmatch(probability):
+            raise BadInput(
+                f"{path}:{line}: found {shown(f'{size},{probability}')}; a row is a whole number "
+                "of bytes and a probability, like 10000,0.15"
+            )
+        point = (int(size), float(probability))
         if points and not (point[0] > points[-1][0] and point[1] > points[-1][1]):
-            raise BadInput(f"{path}: line {line}: sizes and probabilities must both rise")
+            raise BadInput(f"{path}:{line}: sizes and probabilities must both rise")
         points.append(point)
-    if len(points) < 2 or points[0][0] < 0 or points[0][1] != 0 or points[-1][1] != 1:
+    if len(points) < 2 or points[0][1] != 0 or points[-1][1] != 1:
         raise BadInput(f"{path}: the points must go from probability 0 to probability 1")
     return SizeCdf(path.stem, "\n".join(comments), tuple(points))
-
-
-def commented_csv(path: Path, header: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The `#` lines of a CSV file without their mark, and its rows with their line numbers."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    comments = [line.lstrip("#").strip() for line in lines if line.startswith("#")]
-    table = [(n, line) for n, line in enumerate(lines, 1) if line and not line.startswith("#")]
-    cells = [(n, next(csv.reader([line]))) for n, line in table]
-    if not cells or cells[0][1] != header:
-        raise BadInput(f"{path}: the first row must be {','.join(header)}")
-    for n, row in cells:
-        if len(row) != len(header):
-            raise BadInput(f"{path}: line {n}: found {len(row)} columns instead of {len(header)}")
-    return comments, cells[1:]

@@ -1,11 +1,20 @@
 """The few socket settings that every task needs, in one place."""
 
+import errno
+import fcntl
 import socket
 import struct
+import sys
 
+# A socket option of the virtual engine's kernel (testbed/virtual/edits.py): no other has it.
+TCP_DRAIN = 26473
+LEAST_DRAINED_BYTE = 4096  # for less a reader is as cheap
+MOST_DRAINED_BYTE = 2**31 - 1
+drains = True  # until a kernel says that it cannot
 BACKLOG = 4096
 CONNECT_LIMIT_S = 5.0
-MESSAGE_LIMIT_BYTE = 1 << 16
+SIOCOUTQNSD = 0x894B  # of Linux; Python has no name for it
+TCPI_BYTES_RECEIVED = slice(128, 136)  # of struct tcp_info
 
 
 class TaskError(Exception):
@@ -62,55 +71,34 @@ def mark(sock: socket.socket, tos: int) -> None:
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
 
 
-def send_numbers(sock: socket.socket, *numbers: int) -> None:
-    """A short message: a count, then that many 32-bit numbers."""
-    sock.sendall(struct.pack(f"!I{len(numbers)}I", len(numbers), *numbers))
+def unsent_byte(sock: socket.socket) -> int:
+    """What was handed to TCP and has not left it once yet."""
+    waiting = fcntl.ioctl(sock.fileno(), SIOCOUTQNSD, b"\0" * 4)
+    return int(struct.unpack("i", waiting)[0])
 
 
-class NumberReader:
-    """Reassembles `send_numbers` messages from a non-blocking socket."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._buffer = b""
-
-    def read(self) -> list[tuple[int, ...]]:
-        try:
-            data = self._sock.recv(MESSAGE_LIMIT_BYTE)
-        except BlockingIOError:
-            return []
-        if not data:
-            raise ConnectionError("the other side closed its connection")
-        self._buffer += data
-        messages = []
-        while len(self._buffer) >= 4:
-            (count,) = struct.unpack_from("!I", self._buffer)
-            end = 4 + 4 * count
-            if len(self._buffer) < end:
-                break
-            messages.append(struct.unpack_from(f"!{count}I", self._buffer, 4))
-            self._buffer = self._buffer[end:]
-        return messages
+def received_byte(sock: socket.socket) -> int:
+    """All that has arrived in order, whether it was read, dropped by the kernel or still waits."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCPI_BYTES_RECEIVED.stop)
+    return int.from_bytes(info[TCPI_BYTES_RECEIVED], sys.byteorder)
 
 
-class Patience:
-    """Lets a receiver sleep until it is worth waking up (SO_RCVLOWAT).
+def drain(sock: socket.socket, byte: int) -> int:
+    """Have the kernel drop the next bytes as they arrive; returns how many it will have dropped.
 
-    Otherwise every packet wakes its reader: in the virtual kernel, where reading takes no time,
-    really every one. It never asks for more than an eighth of the receive buffer: bytes that
-    nobody reads narrow the window that TCP offers, and that is not ours to change.
+    The caller sleeps until the byte after them is there. Otherwise every packet wakes its reader:
+    in the virtual kernel, where reading takes no time, really every one. To TCP it is the same:
+    the kernel drops bytes when, and as, a reader would take them who reads at once.
     """
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._set = 0  # not known: the last user of this socket may have left it anywhere
-        self._most = 0
-
-    def wait_for(self, missing_byte: int) -> None:
-        """Wake when this much is there, or a good helping of it."""
-        if missing_byte > self._most:
-            self._most = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 8
-        wanted = min(missing_byte, self._most)
-        if wanted != self._set:
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
-            self._set = wanted
+    global drains
+    byte = min(byte, MOST_DRAINED_BYTE)
+    if byte < LEAST_DRAINED_BYTE or not drains:
+        return 0
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_DRAIN, byte)
+    except OSError as refused:
+        if refused.errno != errno.ENOPROTOOPT:
+            raise
+        drains = False
+        return 0
+    return byte

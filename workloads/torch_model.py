@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from workloads.stacks import Pacer
+from workloads.stack_worker import Pacer
 
 LEARNING_RATE = 0.125
 TOLERANCE = 1e-4  # float32, sums in another order

@@ -22,14 +22,14 @@ from torch.nn.parallel import DistributedDataParallel
 from workloads import torch_model
 from workloads.control import Control
 from workloads.loop import Clock
-from workloads.stacks import Pacer, Recorder, Settings, Transfer, Warden, layers_of
-from workloads.steered import Agent
+from workloads.stack_steering import StackSteering
+from workloads.stack_worker import Pacer, Recorder, StackConfig, Transfer, Warden, layers_of
 from workloads.task import sleep_until
 
 INIT_LIMIT = timedelta(hours=1)  # a starved job is slow, not dead
 
 
-class Stack(Protocol):
+class Framework(Protocol):
     """What differs between frameworks. Made in the worker's own process, after the fork."""
 
     def listen(self) -> None:
@@ -46,10 +46,12 @@ class Stack(Protocol):
 
 
 def main(config: dict[str, Any], control: Control) -> None:
-    train(Settings(**config), control, DdpStack)
+    train(StackConfig(**config), control, DdpStack)
 
 
-def train(settings: Settings, control: Control, make: Callable[[Settings], Stack]) -> None:
+def train(
+    settings: StackConfig, control: Control, make: Callable[[StackConfig], Framework]
+) -> None:
     torch.set_num_threads(1)
     warden = Warden(settings, control)
     warden.start()
@@ -64,7 +66,7 @@ def train(settings: Settings, control: Control, make: Callable[[Settings], Stack
     warden.say("ready")
     clock = Clock(warden.hear()["epoch_ns"], settings.dilation)
     pacer.clock = clock
-    warden.go(clock, recorder, Agent(settings, recorder) if settings.steered_by else None)
+    warden.go(clock, recorder, StackSteering(settings, recorder) if settings.steered_by else None)
     stack.begin(clock, recorder, pacer)
     try:
         iterate(settings, clock, stack, model, recorder, pacer)
@@ -75,9 +77,9 @@ def train(settings: Settings, control: Control, make: Callable[[Settings], Stack
 
 
 def iterate(
-    settings: Settings,
+    settings: StackConfig,
     clock: Clock,
-    stack: Stack,
+    stack: Framework,
     model: torch_model.TimedModel,
     recorder: Recorder,
     pacer: Pacer,
@@ -99,7 +101,7 @@ def iterate(
 
 
 class DdpStack:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StackConfig) -> None:
         self._settings = settings
         self._store: Any = None
         self._clock: Clock | None = None

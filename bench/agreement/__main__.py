@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from analysis import agreement
+from basics.errors import BadInput, GivewayError
+from basics.files import write_json
 from bench.agreement.cells import CELLS, REFERENCE, REPOSITORY, played, reference, referenced
 from bench.agreement.page import Compared, page
-from testbed.errors import BadInput, GivewayError
-from testbed.folder import write_json
 
 PAGE = REPOSITORY / "docs" / "agreement.md"
 

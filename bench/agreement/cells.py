@@ -9,13 +9,15 @@ from typing import Any
 from analysis import agreement
 from analysis.folder import Results
 from analysis.folder import load as load_results
+from basics.files import write_json, write_whole
 from bench.base import run_id
-from testbed import engines, folder
+from testbed import engines
 from testbed.engine import Run
-from testbed.folder import RunFolder
+from testbed.run_folder import RunFolder, create
 from testbed.spec import Experiment, load
 
 REPOSITORY = Path(__file__).parents[2]
+OWN = "bench/agreement/experiments"
 REFERENCE = Path(__file__).with_name("reference.json")
 
 
@@ -51,11 +53,21 @@ def _quick(iteration_ms: int, arrivals: int) -> Cell:
     )
 
 
-def _settings(iteration_ms: int, arrivals: int) -> tuple[str, ...]:
+def _small_queue(packets: int, iteration_ms: int, arrivals: int) -> Cell:
+    settings = f"topology.queue={packets} packets", *_settings(iteration_ms, arrivals, 5)
+    return Cell(f"queue-{packets}", "experiments/quickstart.yaml", settings)
+
+
+def _mining(iteration_ms: int, arrivals: int) -> Cell:
+    settings = "flows.0.sizes=data-mining", *_settings(iteration_ms, arrivals, 5)
+    return Cell(f"mining-{arrivals}", "experiments/quickstart.yaml", settings)
+
+
+def _settings(iteration_ms: int, arrivals: int, duration_s: int = 6) -> tuple[str, ...]:
     return (
         f"training.0.iteration={iteration_ms} ms",
         f"flows.0.arrivals={arrivals} per second per host",
-        "duration=6 s",
+        f"duration={duration_s} s",
     )
 
 
@@ -75,6 +87,63 @@ CELLS = (
     _quick(480, 184),
     _quick(240, 184),
     Cell("replay", "experiments/replay.yaml"),
+    # Of other kinds; chosen before anything was compared on them.
+    Cell("servers", f"{OWN}/servers.yaml"),
+    Cell(
+        "servers-busy",
+        f"{OWN}/servers.yaml",
+        (
+            "training.0.iteration=240 ms",
+            "training.1.iteration=240 ms",
+            "flows.0.arrivals=92 per second per host",
+        ),
+    ),
+    Cell(
+        "servers-packed",
+        f"{OWN}/servers.yaml",
+        ("training.1.count=4", "training.1.servers=1", "training.1.servers_on=[h5 x4]"),
+    ),
+    _mining(480, 10),
+    _mining(240, 30),
+    _small_queue(10, 480, 46),
+    _small_queue(50, 480, 46),
+    _small_queue(100, 480, 92),
+    _small_queue(200, 240, 92),
+    _small_queue(500, 240, 184),
+    Cell("leaf-spine", "experiments/leaf-spine.yaml"),
+    Cell(
+        "leaf-spine-300",
+        "experiments/leaf-spine.yaml",
+        (
+            "topology.queue=300 packets",
+            "flows.0.arrivals=92 per second per host",
+            "topology.oversubscription=1",
+        ),
+    ),
+    Cell("incast", f"{OWN}/incast.yaml"),
+    Cell("incast-100", f"{OWN}/incast.yaml", ("topology.queue=100 packets",)),
+    Cell(
+        "faster",
+        "experiments/quickstart.yaml",
+        (
+            "topology.rate=2.5 Gbit/s",
+            "topology.delay=50 us",
+            "training.0.model=25 MB",
+            "training.0.fusion=1.35 MB",
+            "flows.0.scale=0.25",
+        ),
+    ),
+    Cell(
+        "slower",
+        "experiments/quickstart.yaml",
+        (
+            "topology.rate=200 Mbit/s",
+            "topology.delay=200 us",
+            "training.0.model=2 MB",
+            "training.0.fusion=0.108 MB",
+            "flows.0.scale=0.02",
+        ),
+    ),
 )
 
 
@@ -83,15 +152,15 @@ def played(cell: Cell, engine_name: str, out: Path, say: Callable[[str], None]) 
     experiment, engine = cell.experiment, engines.get(engine_name)
     engine.demand(experiment)
     name = run_id()
-    folder.create(out)
+    create(out)
     setting = engine.settle(experiment, say, name)
     rates = [float(link.cable.rate_bps) for link in setting.topology.links for _ in "ab"]
     links = [
         {"link": link, "rate_bps": rate}
         for link, rate in zip(setting.topology.link_names, rates, strict=True)
     ]
-    folder.write_atomically(out / "experiment.yaml", experiment.to_yaml())
-    folder.write_json(out / "plan.json", experiment.plan(engine.NAME, cell.command, links))
+    write_whole(out / "experiment.yaml", experiment.to_yaml())
+    write_json(out / "plan.json", experiment.plan(engine.NAME, cell.command, links))
     with engine.exclusive():
         for choice in experiment.policies:
             run = Run(experiment, choice, 0, name)

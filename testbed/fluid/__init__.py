@@ -6,12 +6,11 @@ they are: what was compiled elsewhere, numba would not take.
 """
 
 import hashlib
-import os
 from pathlib import Path
 
 import numba
 
-CACHE = Path(os.environ.get("GIVEWAY_CACHE") or Path.home() / ".cache" / "giveway")
+from testbed import cache
 
 
 def _sources() -> str:
@@ -23,5 +22,5 @@ def _sources() -> str:
     return digest.hexdigest()[:12]
 
 
-FOLDER = CACHE / f"fluid-{_sources()}"
+FOLDER = cache.made() / f"fluid-{_sources()}"
 numba.config.CACHE_DIR = str(FOLDER)  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from testbed.fluid.rates import LEAST_SPLIT_NS, join, leave, progress, reschedul
 from testbed.fluid.rounds import begin_round, end_round, last_leg, line_rate
 from testbed.fluid.state import (
     ANSWER,
+    DEMOTIONS,
     HANDSHAKE,
     IDLE,
     N_DIRTY,
@@ -27,7 +28,8 @@ from testbed.fluid.state import (
     Floats,
     State,
 )
-from testbed.fluid.streams import arrive, feeder_done, merge, message_sent, split
+from testbed.fluid.steps import arrive
+from testbed.fluid.streams import feeder_done, merge, message_sent, serve_at, split
 
 UNTIL, TOLD, NO_ROOM, STUCK = 0, 1, 2, 3
 TOO_MANY = 1_000_000  # events at one instant: time does not pass any more
@@ -108,6 +110,8 @@ def happen(state: State, one: int) -> None:
         else:
             message_sent(state, one)
         return
+    if c.left[one] <= c.demoted_at[one] + ALMOST_NOTHING:
+        demote(state, one)
     if c.split[one]:
         long_enough = now >= c.split_at[one] + LEAST_SPLIT_NS
         if c.phase[partner] != IDLE and long_enough and ahead_of(c, one, now) <= 1.0:
@@ -131,6 +135,9 @@ def start_flow(state: State, at: int) -> None:
         c.path[one, hop] = f.path[at, hop]
         c.back[one, hop] = f.back[at, hop]
         c.level[one, hop] = f.level[at, hop]
+    c.ack_level[one] = f.band[at]
+    c.demotions[one] = 0
+    c.demoted_at[one] = f.demoted_at[at, 0]
     c.band[one] = f.band[at]
     c.delay[one] = f.delay[at]
     c.flow[one] = at
@@ -140,9 +147,25 @@ def start_flow(state: State, at: int) -> None:
     c.rate[one] = 0.0
     c.threshold[one] = np.inf
     c.least_rtt[one] = np.inf
+    c.wait_back[one] = 0.0
+    c.receive[one] = tcp.RECEIVER_FIRST
+    c.lost[one] = 0
     c.lost_until[one] = 0.0
+    c.who[one] = len(state.s) + at
+    c.draws[one] = 0
     c.bottleneck[one] = -1
     schedule(q, x, one, x.clock[0] + small_leg(state, one, wait_ahead(c, w, x, one)))
+
+
+@njit(cache=True)
+def demote(state: State, one: int) -> None:
+    """A flow's first bytes are sent: the rest waits with others. Its acknowledgements do not."""
+    c, f = state.c, state.f
+    flow, done = c.flow[one], c.demotions[one]
+    serve_at(state, one, f.demoted_to[flow, done])
+    c.demotions[one] = done + 1
+    c.demoted_at[one] = f.demoted_at[flow, done + 1] if done + 1 < DEMOTIONS else -1.0
+    wait_ahead(c, state.w, state.x, one)
 
 
 @njit(cache=True)

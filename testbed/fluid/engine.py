@@ -5,24 +5,28 @@ it models, docs/agreement.md how far it is from the virtual engine. No root, no 
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import numpy as np
 
-from policies.base import marking_ns
+from policies.link.port import marking_ns
+from testbed.cluster import play as cluster
 from testbed.engine import Performance, Run, Setting, Wiring, topology_of
-from testbed.errors import CannotRun
 from testbed.fluid import compiled
-from testbed.fluid.jobs import Records, RingJob, RingMember
-from testbed.fluid.servers import JobOrder, JoinedJob, ServerJob
+from testbed.fluid.job_order import JobOrder
+from testbed.fluid.refusals import demand_simulable
 from testbed.fluid.simulation import Simulation
-from testbed.folder import RunFolder
-from testbed.seal import sealed
+from testbed.fluid.state import IDLE
+from testbed.fluid.world import JobStreams, Records, SimulatedJob
+from testbed.job_plans import job_plan, rank_hosts
+from testbed.run_folder import RunFolder
+from testbed.sealing import sealed
 from testbed.spec import Experiment
-from testbed.spechosts import DOCKER
-from workloads.schedule import schedule_of
+from workloads.cores import Cores
+from workloads.jobports import job_port
+from workloads.schedule import Schedule, schedule_of
 
 NAME = "fluid"
 IN_PROCESSES = True  # a run keeps an interpreter busy: several at once need several of those
@@ -40,19 +44,7 @@ def cancel() -> None:
 
 def demand(experiment: Experiment) -> None:
     """Refuse what only a kernel can do."""
-    if experiment.hosts == DOCKER:
-        raise CannotRun("hosts: docker needs `--engine realtime`: a simulation has no containers")
-    if experiment.dilation not in ("auto", 1.0):
-        raise CannotRun(
-            f"dilation: {experiment.dilation} makes no sense in a simulation, whose time is exact "
-            "already: leave it out"
-        )
-    for index, job in enumerate(experiment.training):
-        if job.backend != "native":
-            raise CannotRun(
-                f"training.{index}.backend: {job.backend} is real software, and the fluid engine "
-                "only simulates: use `--engine virtual`, or `backend: native`"
-            )
+    demand_simulable(experiment)
 
 
 def parallel(experiment: Experiment) -> int:
@@ -60,9 +52,9 @@ def parallel(experiment: Experiment) -> int:
 
 
 def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> Setting:
-    compiled.compile_once(say)
-    wiring = Wiring(netem=True, offload=False, tcp=experiment.tcp, timer_slack_ns=0)
-    return Setting(topology_of(experiment), wiring)
+    if experiment.sends:
+        compiled.compile_once(say)
+    return Setting(topology_of(experiment), Wiring(tcp=experiment.tcp))
 
 
 def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[int], None]) -> None:
@@ -75,32 +67,50 @@ def perform(
     run: Run, setting: Setting, records: Records, on_time: Callable[[int], None]
 ) -> Performance:
     """Play a run; its records are then in `records`."""
+    if run.experiment.cluster is not None:
+        records.tables.update(cluster.played(run, on_time))
+    if not run.experiment.sends:
+        return Performance({}, measured={}, simulated=True)
+    return send(run, setting, records, on_time)
+
+
+def send(
+    run: Run, setting: Setting, records: Records, on_time: Callable[[int], None]
+) -> Performance:
+    """Play what goes over the network; busy jobs of a cluster do not."""
     experiment = run.experiment
     flows = schedule_of(experiment, run.seed)
     bands = run.choice.link_policy.bands
-    jobs = [
-        (ServerJob if job.has_servers else RingJob)(run, index, job)
-        for index, job in enumerate(experiment.training)
-    ]
-    ways = [job.ways() for job in jobs]
+    hosts = {name: number for number, name in enumerate(experiment.host_names)}
+    jobs: list[JobStreams] = []
+    first = 0
+    for index, job in enumerate(experiment.training):
+        places = [hosts[name] for name in rank_hosts(job)]
+        jobs.append(JobStreams(job_plan(run, job), places, job_port(index), first))
+        first += len(jobs[-1].ways)
+    lists = [job.step_list() for job in jobs]
     simulation = Simulation(
         setting.topology,
         run.choice.link_policy,
         flows,
         [bands.index(run.bands[mix.name]) for mix in experiment.flows],
-        [way for some in ways for way in some],
-        queue_ns=marking_ns(experiment.topology.rate_bps) if experiment.tcp == "dctcp" else None,
+        [way for job in jobs for way in job.ways],
+        mark_ns=marking_ns(experiment.topology.rate_bps) if experiment.tcp == "dctcp" else 0,
+        step_lists=[one for one in lists if one is not None],
+        seed=run.seed,
+        flow_demotions=[
+            [(one.after_byte, bands.index(one.to)) for one in run.demotions(mix)]
+            for mix in experiment.flows
+        ],
     )
-    rings: list[RingMember] = []
-    served: list[JoinedJob] = []
-    first = 0
-    for job, some in zip(jobs, ways, strict=True):
-        if isinstance(job, RingJob):
-            rings += job.join(simulation, first, records)
-        else:
-            served.append(job.join(simulation, first, records))
-        first += len(some)
-    JobOrder(run, simulation, served)
+    players = iter(simulation.players)
+    count = experiment.topology.cores
+    cores = {host: Cores(count, simulation.at) for host in hosts.values()} if count else None
+    joined = [
+        SimulatedJob(job, simulation, records, next(players) if one is not None else (), cores)
+        for job, one in zip(jobs, lists, strict=True)
+    ]
+    JobOrder(run, simulation, joined)
 
     def sample(number: int) -> None:
         time_ns = simulation.now_ns
@@ -115,22 +125,31 @@ def perform(
 
     simulation.at(0, partial(sample, 0))
     simulation.run(experiment.duration_ns)
-    for member in rings:
-        member.write_transfers()
+    for rank in (rank for one in joined for rank in one.workers):
+        rank.write_transfers()
     started = np.flatnonzero(flows.start_ns < experiment.duration_ns)
     ends_ns = np.rint(simulation.flow_ends_ns())
     for flow in started.tolist():
         records.write("start", flow, int(flows.start_ns[flow]))
         if ends_ns[flow] < experiment.duration_ns:
             records.write("end", flow, int(ends_ns[flow]))
+    for flow, received in unfinished(simulation, flows):
+        records.write("unfinished", flow, received)
     delay = experiment.topology.delay
+    # Only what is true of a simulation: it has no packets to bundle and no ports to read back, and
+    # a round trip is calculated, not measured.
     network = {
         "tcp": experiment.tcp,
-        "offload": False,
         "delay_asked_ns": delay.ns,
         "delay_strict": delay.strict,
-        "netem": True,
-        "idle_rtt_ns": 4 * delay.ns,
-        "ports": [],
     }
     return Performance(network, measured={}, simulated=True)
+
+
+def unfinished(simulation: Simulation, flows: Schedule) -> Iterator[tuple[int, int]]:
+    """Every flow under way, and what of it has passed its bottleneck."""
+    c = simulation.state.c
+    sending = np.flatnonzero((c["flow"] >= 0) & (c["phase"] > IDLE))
+    for one in sending[np.argsort(c["flow"][sending])].tolist():
+        flow = int(c["flow"][one])
+        yield flow, max(0, int(flows.size_byte[flow] - simulation.unsent_byte([one])))

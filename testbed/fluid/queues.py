@@ -7,7 +7,7 @@ the same level, and of those behind it, wait until it is gone.
 from numba import njit
 
 from testbed.fluid import tcp
-from testbed.fluid.state import AVOIDANCE, ISOLATES, SLOW_START, Scratch, Table
+from testbed.fluid.state import AVOIDANCE, FINAL, ISOLATES, SLOW_START, Scratch, Table
 
 
 @njit(cache=True)
@@ -30,28 +30,30 @@ def ahead_of(c: Table, stream: int, now: float) -> float:
 
 
 @njit(cache=True)
-def backlog(c: Table, one: int, hop: int, now: float) -> float:
-    """What a connection keeps waiting at its bottleneck: its window, less what is on the wire."""
+def backlog(c: Table, one: int, now: float) -> float:
+    """What a connection keeps waiting at its bottleneck: its window, less what is elsewhere.
+
+    Elsewhere is the wire, and what is there already while its acknowledgements wait.
+    """
     if c.split[one]:
         return max(0.0, ahead_of(c, one, now))
-    kept = window_now(c, one, now) - c.rate[one] * 2.0 * c.delay[one]
-    if hop == 0 and c.flow[one] < 0 and not c.in_ring[one]:
-        kept = min(kept, c.rate[one] * tcp.OWN_QUEUE_NS)
+    elsewhere_ns = 2.0 * c.delay[one]
+    if c.phase[one] != FINAL:
+        elsewhere_ns += c.wait_back[one]
+    kept = window_now(c, one, now) - c.rate[one] * elsewhere_ns
     return max(0.0, min(left_now(c, one, now), kept))
 
 
 @njit(cache=True)
 def window_now(c: Table, one: int, now: float) -> float:
-    """Its window, with what it has grown by since it was last looked at."""
+    """Its window, with what it has grown by since then, as far as its receiver lets it."""
     window, rate = c.window[one], c.rate[one]
     if c.phase[one] != AVOIDANCE:
         return window
-    sent = rate * (now - c.touched[one])
-    if c.flow[one] < 0:
-        return tcp.stream_window(window, sent)
-    if c.lost_until[one] > 0.0:
-        return window
-    return tcp.flow_window(window, sent, rate, c.bottleneck[one] == 0)
+    grown = tcp.grown(window, rate * (now - c.touched[one]), c.lost[one] > 0)
+    if window >= rate * tcp.MEASURABLE_NS and (c.bottleneck[one] > 0 or window > c.receive[one]):
+        return grown
+    return max(window, min(grown, c.receive[one]))
 
 
 @njit(cache=True)
@@ -73,7 +75,7 @@ def wait_at(
         hop = hop_of(c, other, link)
         if other != one and c.level[other, hop] <= level:
             if c.bottleneck[other] == hop:
-                ahead += backlog(c, other, hop, now)
+                ahead += backlog(c, other, now)
             elif c.phase[other] == SLOW_START and hop == 0:
                 # Its window comes as a burst: some of the time there is half of one to wait for.
                 ahead += 0.5 * c.window[other] * c.rate[other] / w.capacity[link]
@@ -103,5 +105,7 @@ def wait_back(c: Table, w: Table, x: Scratch, one: int) -> float:
     total = 0.0
     hops = c.hops[one]
     for hop in range(hops):
-        total += wait_at(c, w, x, c.back[one, hop], c.level[one, hops - 1 - hop], -1)
+        level = c.ack_level[one] if c.ack_level[one] >= 0 else c.level[one, hops - 1 - hop]
+        total += wait_at(c, w, x, c.back[one, hop], level, -1)
+    c.wait_back[one] = total
     return total

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from testbed.fluid import tcp
+from testbed.fluid.chance import draw
 from testbed.fluid.heap import schedule
 from testbed.fluid.queues import (
     ahead_of,
@@ -375,33 +376,43 @@ def give(c: Table, w: Table, one: int, more: float) -> None:
 
 @njit(cache=True)
 def answer_losses(c: Table, w: Table, x: Scratch, link: int) -> None:
-    """A queue that would hold more than its limit loses packets; whoever is in it slows down."""
+    """A queue that would hold more than its limit loses the rest; whoever lost some slows down."""
     now = x.clock[0]
     held = 0.0
     one = w.first[link]
     while one >= 0:
         hop = hop_of(c, one, link)
         if c.bottleneck[one] == hop:
-            held += backlog(c, one, hop, now)
+            held += backlog(c, one, now)
         one = c.after[one, hop]
     if held <= w.limit[link]:
         return
+    share = 1.0 - w.limit[link] / held
     one = w.first[link]
     while one >= 0:
         hop = hop_of(c, one, link)
         if c.bottleneck[one] == hop and now >= c.lost_until[one]:
-            c.window[one] = max(2.0 * tcp.PAYLOAD, tcp.BACKOFF * c.window[one])
-            c.threshold[one] = c.window[one]
             c.lost_until[one] = now + 2.0 * c.delay[one] + held / w.capacity[link]
-            if c.phase[one] != FINAL:
-                c.phase[one] = AVOIDANCE
-                c.round_end[one] = np.inf
+            packets = backlog(c, one, now) / tcp.PAYLOAD
+            if draw(c, x, one) < 1.0 - np.exp(-share * packets):
+                slow_down(c, one)
         one = c.after[one, hop]
 
 
 @njit(cache=True)
+def slow_down(c: Table, one: int) -> None:
+    """A connection hears of a loss."""
+    c.lost[one] = 1
+    c.window[one] = max(tcp.LEAST_WINDOW, tcp.BACKOFF * c.window[one])
+    c.threshold[one] = c.window[one]
+    if c.phase[one] != FINAL:
+        c.phase[one] = AVOIDANCE
+        c.round_end[one] = np.inf
+
+
+@njit(cache=True)
 def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
-    """When a connection next needs attention: its round is over, or all is sent."""
+    """When a connection next needs attention: its round is over, it is demoted, or all is sent."""
     partner = c.partner[one]
     if partner >= 0 and c.split[min(one, partner)]:
         schedule_pair(c, q, x, min(one, partner))
@@ -410,7 +421,8 @@ def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
         return
     due = c.round_end[one]
     if c.rate[one] > 0.0:
-        due = min(due, x.clock[0] + c.left[one] / c.rate[one])
+        ahead = c.left[one] - max(0.0, c.demoted_at[one])
+        due = min(due, x.clock[0] + ahead / c.rate[one])
     schedule(q, x, one, due)
 
 

@@ -50,7 +50,7 @@ def end_round(state: State, one: int) -> None:
         c.round_end[one] = x.clock[0] + rtt  # it has not been its turn yet
         return
     if rate < 0.999 * c.cap[one]:
-        if c.bottleneck[one] > 0 or c.flow[one] < 0:
+        if c.bottleneck[one] > 0:
             line = rate  # packets of other hosts are in between, and so are the acknowledgements
         rtt = max(rtt, window / rate)
     end = tcp.slow_start_end(window, line, rtt, c.least_rtt[one])

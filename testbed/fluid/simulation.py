@@ -12,20 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from policies.base import LinkPolicy
-from testbed.errors import RunFailed
-from testbed.fluid import core, state, streams, tcp
+from basics.errors import RunFailed
+from policies.link import LinkPolicy
+from testbed.fluid import core, state, steps, streams, tcp
+from testbed.fluid.disciplines import demote, port_of, queue_byte
 from testbed.fluid.heap import schedule
+from testbed.fluid.paths import Integers, Paths
+from testbed.fluid.step_tables import StepList, left_byte, step_tables
 from topologies import Topology
-from topologies.routes import TCP, Routes, addresses, five_tuple_key
 from workloads.schedule import Schedule
 
 FLOW_PORT = 6000
 FIRST_EPHEMERAL_PORT = 32768
 EPHEMERAL_PORTS = 28232
 FIRST_ROOM = 1024  # flows at once, before the arrays grow
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -47,39 +47,55 @@ class Simulation:
         flows: Schedule,
         flow_levels: Sequence[int],
         ways: Sequence[Way],
-        queue_ns: int | None = None,
+        mark_ns: int = 0,
+        step_lists: Sequence[StepList] = (),
+        seed: int = 0,
+        flow_demotions: Sequence[Sequence[tuple[int, int]]] = (),
     ) -> None:
-        """`flow_levels`: of each mix. `queue_ns`: a queue's limit where TCP keeps it shorter."""
+        """`flow_levels`: of each mix. `mark_ns`: ports mark what has waited longer; 0: never.
+
+        `flow_demotions`: mix by mix, after how many bytes a flow goes on at which level.
+        `seed` decides source ports, and so the ways where there are several, and who loses packets.
+        """
         self.topology = topology
+        self._first_source = seed % EPHEMERAL_PORTS
         self._bands = len(policy.bands)
-        self._routes = Routes(topology)
-        self._link_delay_ns = np.repeat([float(link.cable.delay_ns) for link in topology.links], 2)
+        self._paths = Paths(topology)
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._counter = itertools.count()
         self.on_ring_done: dict[int, Callable[[], None]] = {}
         self.on_arrival: dict[int, Callable[[], None]] = {}
+        self.on_steps_done: dict[int, Callable[[], None]] = {}
         count = len(ways)
         schedule = self._schedule(flows, np.asarray(flow_levels, dtype=np.int64))
+        for mix, demotions in enumerate(flow_demotions):
+            demote(schedule, flows.mix == mix, demotions)
         room = 2 * count + min(len(flows), FIRST_ROOM)
         rate_bps = np.repeat([float(link.cable.rate_bps) for link in topology.links], 2)
         capacity = rate_bps / 8e9 * tcp.PAYLOAD / tcp.FRAME
-        limit = np.repeat([float(link.cable.queue_packets) for link in topology.links], 2)
-        limit *= tcp.PAYLOAD
-        if queue_ns is not None:
-            limit = np.minimum(limit, capacity * queue_ns)
-        floors = [policy.sharing.floors.get(band, 0.0) for band in policy.bands]
+        ports = [port_of(link.cable, mark_ns) for link in topology.links for _ in range(2)]
+        limits = [
+            queue_byte(policy, port, at) for port, at in zip(ports, capacity.tolist(), strict=True)
+        ]
+        bands = policy.discipline_at(ports[0]).band_classes
+        floors = [one.floor for one in bands]
+        lines = state.streams(count)
+        # Rank by rank, who plays each list of steps
+        made, self.players = step_tables(step_lists, lines)
         self.state = state.State(
             c=state.connections(room),
-            w=state.links(capacity, limit),
-            s=state.streams(count),
+            w=state.links(capacity, np.array(limits)),
+            s=lines,
+            p=made,
             f=schedule,
             q=state.queue(room + count),
             x=state.scratch(room, len(capacity), count, floors),
         )
         self._add_streams(ways)
         counts = self.state.x.counts
-        counts[state.ISOLATES] = policy.sharing.queue_per_flow
+        counts[state.ISOLATES] = bands[0].queue_per_flow
         counts[state.HAS_FLOORS] = any(floors)
+        counts[state.SEED] = seed
         self._free(2 * count, room)
 
     # Time
@@ -116,8 +132,13 @@ class Simulation:
         count = int(x.counts[state.N_TOLD])
         told = [(int(x.told[at]), int(x.told_kind[at])) for at in range(count)]
         x.counts[state.N_TOLD] = 0
-        for stream, kind in told:
-            (self.on_ring_done if kind == streams.RING_DONE else self.on_arrival)[stream]()
+        listeners = {
+            steps.RING_DONE: self.on_ring_done,
+            steps.ARRIVED: self.on_arrival,
+            steps.STEPS_DONE: self.on_steps_done,
+        }
+        for whom, kind in told:
+            listeners[kind][whom]()
 
     # What training uses
 
@@ -126,15 +147,25 @@ class Simulation:
         s = self.state.s
         for at, stream in enumerate(ring):
             s["next"][stream] = ring[(at + 1) % len(ring)]
-            self.state.c["in_ring"][[stream, stream + len(s)]] = 1  # and its feeder
             s["steps"][stream] = 2 * (len(ring) - 1)
 
     def begin_ring(self, stream: int, chunk_byte: float) -> None:
-        streams.begin_ring(self.state, stream, chunk_byte)
+        steps.begin_ring(self.state, stream, chunk_byte)
+
+    def begin_steps(self, player: int, byte: float) -> None:
+        steps.begin_steps(self.state, player, float(byte))
+
+    def steps_left_byte(self, player: int) -> int:
+        """Of a transfer under way: what has not arrived here yet, as bytes of its vector."""
+        return left_byte(self.state.p, self.state.s, player)
 
     def post(self, stream: int, size_byte: float) -> None:
         if not streams.post(self.state, stream, size_byte):
             raise OverflowError(f"more than {state.MESSAGES} messages wait on one connection")
+
+    def window_byte(self, stream: int) -> float:
+        """What TCP would have on its way now."""
+        return float(self.state.c["window"][stream])
 
     def change_level(self, stream: int, level: int) -> None:
         """From now on this stream is served at another level, what it has waiting included."""
@@ -153,9 +184,13 @@ class Simulation:
         """From now on this stream is served at another level at its first link."""
         streams.change_first_level(self.state, stream, level)
 
-    def unsent_byte(self, streams: slice) -> float:
+    def change_last_level(self, stream: int, level: int) -> None:
+        """From now on this stream is served at another level at its last link."""
+        streams.change_last_level(self.state, stream, level)
+
+    def unsent_byte(self, streams: Sequence[int]) -> float:
         """What has not left its bottleneck yet of the messages handed to these streams."""
-        some = self.state.c[streams]
+        some = self.state.c[list(streams)]
         sent = some["rate"] * (self.state.x.clock[0] - some["touched"])
         return float((some["left"] - sent + some["queued"]).sum())
 
@@ -176,23 +211,12 @@ class Simulation:
 
     # Building
 
-    def _ways(
-        self, src: Integers, dst: Integers, src_port: Integers, dst_port: int | Integers
-    ) -> tuple[Integers, Integers, Integers, npt.NDArray[np.float64]]:
-        """Links there and back, how many, and the time that they take when nothing waits."""
-        ports = np.broadcast_to(dst_port, src_port.shape)
-        there = five_tuple_key(addresses(src), addresses(dst), src_port, ports, TCP)
-        back = five_tuple_key(addresses(dst), addresses(src), ports, src_port, TCP)
-        path = np.full((2, len(src), state.HOPS), -1)
-        path[0, :, : self._routes.width] = self._routes.paths(src, dst, there)
-        path[1, :, : self._routes.width] = self._routes.paths(dst, src, back)
-        hops = (path[0] >= 0).sum(axis=1)
-        delay = np.where(path[0] >= 0, self._link_delay_ns[path[0]], 0.0).sum(axis=1)
-        return path[0], path[1], hops, delay
+    def _source_ports(self, numbers: Integers) -> Integers:
+        return FIRST_EPHEMERAL_PORT + (numbers + self._first_source) % EPHEMERAL_PORTS
 
     def _schedule(self, flows: Schedule, levels: Integers) -> state.Table:
-        ports = FIRST_EPHEMERAL_PORT + flows.flow % EPHEMERAL_PORTS
-        path, back, hops, delay = self._ways(flows.src, flows.dst, ports, FLOW_PORT)
+        ports = self._source_ports(flows.flow)
+        path, back, hops, delay = self._paths.there_and_back(flows.src, flows.dst, ports, FLOW_PORT)
         level = levels[flows.mix] if len(levels) else flows.mix
         made = state.schedule(len(flows))
         made["start"], made["bytes"] = flows.start_ns, flows.size_byte
@@ -208,8 +232,9 @@ class Simulation:
             np.array([getattr(way, name) for way in ways], dtype=np.int64)
             for name in ("src", "dst", "port")
         )
-        source_port = FIRST_EPHEMERAL_PORT + np.arange(count) % EPHEMERAL_PORTS
-        path, back, hops, delay = self._ways(src, dst, source_port, port)
+        path, back, hops, delay = self._paths.there_and_back(
+            src, dst, self._source_ports(np.arange(count)), port
+        )
         mine = c[:count]
         mine["path"], mine["back"], mine["hops"], mine["delay"] = path, back, hops, delay
         for at, way in enumerate(ways):
@@ -219,7 +244,8 @@ class Simulation:
             mine["band"][at] = way.level
         mine["window"], mine["threshold"] = tcp.FIRST_WINDOW, np.inf
         mine["least_rtt"], mine["bottleneck"] = 2 * delay, -1
-        mine["ack"] = tcp.ACK_SHARE
+        mine["ack"], mine["receive"] = tcp.ACK_SHARE, tcp.RECEIVER_FIRST
+        mine["who"] = np.arange(count)
         feeders = c[count : 2 * count]
         mine["partner"], feeders["partner"] = np.arange(count, 2 * count), np.arange(count)
         feeders["hops"], feeders["band"] = 1, mine["band"]

@@ -27,6 +27,7 @@ MESSAGES = 64  # of a stream that may be under way at once
 HOPS = 6  # up to the core of a fat tree and down again
 BANDS = 8
 NEVER = np.inf
+DEMOTIONS = 2  # of a flow, from band to band down to the last of three
 
 FLOAT, INT = "f8", "i8"
 
@@ -37,7 +38,18 @@ class State(NamedTuple):
     s: Table  # streams: what connections of training jobs do besides
     f: Table  # the schedule: flows as they come, sorted by start
     q: Table  # the next event of each connection, then of each stream: a heap
+    p: "Steps"
     x: "Scratch"
+
+
+class Steps(NamedTuple):
+    """Lists of steps that ranks of training jobs play; step_tables.py makes them."""
+
+    players: Table
+    sends: Table
+    receives: Table
+    unlocks: Integers  # sends, receive by receive
+    inbox: Integers  # streams into each player
 
 
 class Scratch(NamedTuple):
@@ -54,7 +66,7 @@ class Scratch(NamedTuple):
 
 
 # Places in Scratch.counts
-N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, N_SPLIT, ISOLATES, HAS_FLOORS = range(9)
+N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, N_SPLIT, ISOLATES, HAS_FLOORS, SEED = range(10)
 
 
 def table(count: int, **columns: Any) -> Table:
@@ -75,16 +87,22 @@ def connections(count: int) -> Table:
         threshold=[FLOAT],  # slow start ends here
         least_rtt=[FLOAT],
         round_end=[FLOAT],
+        receive=[FLOAT],  # the window that its receiver gives
+        lost=[INT],  # whether it ever lost a packet
         lost_until=[FLOAT],  # one loss a round trip is all that TCP answers
         touched=[FLOAT],  # `left` is as of then
         hops=[INT],
         path=[INT, HOPS],  # link by link, to the receiver
         back=[INT, HOPS],  # and back, for the acknowledgements
         level=[INT, HOPS],  # at each link of the path: 0 is served first
+        ack_level=[INT],  # of its acknowledgements; -1: as what it sends
+        demotions=[INT],  # that it has behind it
+        demoted_at=[FLOAT],  # with so much left it is demoted next; below 0: it is not
         band=[INT],  # in which counter its bytes are counted
         delay=[FLOAT],  # one way, with empty queues
         bottleneck=[INT],  # the hop where its packets wait, -1: nowhere
         wait=[FLOAT],  # how long others let it wait on its way, when it last looked
+        wait_back=[FLOAT],  # and its acknowledgements
         busiest=[INT],  # the hop where others let it wait longest, -1: nowhere
         after=[INT, HOPS],  # neighbours in the list of connections at each link
         before=[INT, HOPS],
@@ -92,14 +110,15 @@ def connections(count: int) -> Table:
         ack=[FLOAT],  # bytes of acknowledgements for each byte
         queued=[FLOAT],  # bytes of the messages behind the one being sent
         partner=[INT],  # a stream's feeder, a feeder's stream; -1 for a flow
-        in_ring=[INT],
+        who=[INT],  # a number of its own for the whole run, flows after streams
+        draws=[INT],  # how often it has drawn
         split=[INT],  # its feeder sends ahead of it
         split_at=[FLOAT],  # since then
         member_of=[INT],  # stamp of the last time that it was settled
         new_rate=[FLOAT],
         frozen=[INT],
     )
-    made["flow"] = made["partner"] = -1
+    made["flow"] = made["partner"] = made["ack_level"] = made["demoted_at"] = -1
     return made
 
 
@@ -142,8 +161,13 @@ def streams(count: int) -> Table:
         arrived=[INT],  # steps that the one before has delivered, ever
         earlier=[INT],  # of them, those of earlier transfers
         active=[INT],
+        player=[INT],  # in whose list of steps its messages are; -1: in none
+        inbox_first=[INT],  # that player's receives from this stream
+        inbox_count=[INT],
+        inbox_at=[INT],  # those that have arrived in this transfer
+        ahead=[INT],  # messages that have arrived for later ones
     )
-    made["next"] = -1
+    made["next"] = made["player"] = -1
     return made
 
 
@@ -157,10 +181,12 @@ def schedule(count: int) -> Table:
         back=[INT, HOPS],
         level=[INT, HOPS],
         band=[INT],
+        demoted_at=[FLOAT, DEMOTIONS],  # with so much left it goes on at the level beside
+        demoted_to=[INT, DEMOTIONS],
         delay=[FLOAT],
         end=[FLOAT],  # filled in
     )
-    made["end"] = NEVER
+    made["end"], made["demoted_at"] = NEVER, -1
     return made
 
 

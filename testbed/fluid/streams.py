@@ -1,8 +1,4 @@
-"""Streams: connections of training jobs, which carry message after message (compiled).
-
-Streams may form rings, whose all-reduces are played here step by step; whoever waits outside is
-told when one is done, or when a message of another stream has arrived.
-"""
+"""Streams: connections of training jobs, which carry message after message (compiled)."""
 
 import numpy as np
 from numba import njit
@@ -17,13 +13,10 @@ from testbed.fluid.state import (
     FINAL,
     IDLE,
     MESSAGES,
-    N_TOLD,
     SLOW_START,
     State,
     Table,
 )
-
-RING_DONE, ARRIVED = 0, 1
 
 
 @njit(cache=True)
@@ -51,6 +44,8 @@ def next_message(state: State, stream: int, idle: bool) -> None:
     c.left[stream] = s.sizes[stream, s.head[stream]]
     c.touched[stream] = now
     if idle:
+        if now - s.busy_ns[stream] > tcp.MEASURABLE_NS:
+            c.receive[stream] = np.inf  # for its receiver the pause is a round trip
         rested = tcp.rested(c.window[stream], now - s.busy_ns[stream])
         if rested < c.window[stream]:
             c.threshold[stream] = max(c.threshold[stream], 0.75 * c.window[stream])
@@ -191,32 +186,23 @@ def shift(c: Table, stream: int, by: int) -> None:
 
 
 @njit(cache=True)
-def arrive(state: State, stream: int) -> None:
-    c, s, q, x = state.c, state.s, state.q, state.x
-    s.arrival_head[stream] = (s.arrival_head[stream] + 1) % MESSAGES
-    s.arriving[stream] -= 1
-    coming = s.arrivals[stream, s.arrival_head[stream]] if s.arriving[stream] else np.inf
-    schedule(q, x, len(c) + stream, coming)
-    receiver = s.next[stream]
-    if receiver >= 0:
-        s.arrived[receiver] += 1
-        ring_on(state, receiver)
-    else:
-        tell(state, stream, ARRIVED)
+def change_level(state: State, stream: int, level: int) -> None:
+    """Serve a stream, and the feeder that may run ahead of it, at another level from now on."""
+    serve_at(state, stream, level)
+    serve_at(state, state.c.partner[stream], level)
 
 
 @njit(cache=True)
-def change_level(state: State, stream: int, level: int) -> None:
-    """Serve a stream, and the feeder that may run ahead of it, at another level from now on."""
+def serve_at(state: State, one: int, level: int) -> None:
+    """Serve one connection at another level from now on, at all of its links."""
     c, w, x = state.c, state.w, state.x
-    for one in (stream, c.partner[stream]):
-        if c.phase[one] != IDLE:
-            progress(c, w, one, x.clock[0])  # what was sent so far counts in its old band
-            for hop in range(c.hops[one]):
-                touch(w, x, c.path[one, hop])
-        for hop in range(len(c.level[one])):
-            c.level[one, hop] = level
-        c.band[one] = level
+    if c.phase[one] != IDLE:
+        progress(c, w, one, x.clock[0])  # what was sent so far counts in its old band
+        for hop in range(c.hops[one]):
+            touch(w, x, c.path[one, hop])
+    for hop in range(len(c.level[one])):
+        c.level[one, hop] = level
+    c.band[one] = level
 
 
 @njit(cache=True)
@@ -233,38 +219,16 @@ def change_first_level(state: State, stream: int, level: int) -> None:
 
 
 @njit(cache=True)
-def tell(state: State, stream: int, kind: int) -> None:
-    x = state.x
-    x.told[x.counts[N_TOLD]] = stream
-    x.told_kind[x.counts[N_TOLD]] = kind
-    x.counts[N_TOLD] += 1
-
-
-@njit(cache=True)
-def begin_ring(state: State, stream: int, chunk: float) -> None:
-    """A worker takes part in an all-reduce; `chunk` bytes travel in each step."""
-    s = state.s
-    s.active[stream] = 1
-    s.handed[stream] = 0
-    s.chunk[stream] = chunk
-    ring_on(state, stream)
-
-
-@njit(cache=True)
-def ring_on(state: State, stream: int) -> None:
-    """Send what a worker may: step k once it has received step k - 1."""
-    s = state.s
-    if not s.active[stream]:
+def change_last_level(state: State, stream: int, level: int) -> None:
+    """Serve a stream at another level at its last link from now on."""
+    c, w, x = state.c, state.w, state.x
+    last = c.hops[stream] - 1  # whether or not a feeder has the first
+    if c.level[stream, last] == level:
         return
-    steps = s.steps[stream]
-    received = min(steps, s.arrived[stream] - s.earlier[stream])
-    while s.handed[stream] < steps and s.handed[stream] <= received:
-        post(state, stream, s.chunk[stream])
-        s.handed[stream] += 1
-    if s.handed[stream] == steps and received == steps:
-        s.active[stream] = 0
-        s.earlier[stream] += steps
-        tell(state, stream, RING_DONE)
+    if c.phase[stream] != IDLE:
+        progress(c, w, stream, x.clock[0])
+        touch(w, x, c.path[stream, last])
+    c.level[stream, last] = level
 
 
 @njit(cache=True)

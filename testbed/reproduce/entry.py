@@ -9,14 +9,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from testbed import units
-from testbed.specfile import At, bad, complaint, nearest, read_mapping
-from testbed.specparts import Flag, Spec, Text, listed, one_of
-from testbed.units import shown
+from analysis import metrics
+from analysis.metrics import Unit
+from basics import units
+from basics.errors import BadInput
+from basics.hints import nearest
+from basics.units import shown
+from testbed.spec.mistakes import Mistakes, bad, refusal
+from testbed.spec.values import Flag, Spec, Text, listed, one_of
+from testbed.spec.yaml_file import read as read_yaml
 
 FOLDER = Path(__file__).parent.parent.parent / "experiments" / "reproduce"
 KINDS = ("value", "change", "reduction_thesis")
@@ -30,6 +35,10 @@ def _labels(value: object) -> dict[str, str]:
     return {str(axis): str(label) for axis, label in value.items()}
 
 
+def _places(value: object) -> list[dict[str, str]]:
+    return [_labels(place) for place in listed(value)]
+
+
 def _texts(value: object) -> tuple[str, ...]:
     found = listed(value)
     for entry in found:
@@ -38,9 +47,20 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(str(entry) for entry in found)
 
 
+def _metric(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"found {shown(value)}; it must be a metric, like flows.small.fct_mean")
+    try:
+        metrics.known(value)
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
 Labels = Annotated[dict[str, str], BeforeValidator(_labels)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Number = Annotated[str, BeforeValidator(lambda value: str(value))]
+MetricName = Annotated[str, BeforeValidator(_metric)]
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,11 @@ class Target:
     holds: bool
     why: str
 
+    @property
+    def unit(self) -> Unit:
+        """Of its metric."""
+        return metrics.known(self.metric).unit
+
 
 class Published(Spec):
     """Numbers that were published. `over` an axis: one value for each of its labels."""
@@ -66,7 +91,7 @@ class Published(Spec):
     what: ClassVar[str] = "a published number"
 
     title: Text = Field(alias="what")
-    metric: Text
+    metric: MetricName
     of: Text
     at: Labels = Field(default_factory=dict)
     kind: Annotated[str, BeforeValidator(one_of("kind", *KINDS))] = Field(
@@ -85,18 +110,30 @@ class Published(Spec):
     def _is_whole(self) -> Self:
         if (self.value is None) == (not self.values):
             raise ValueError("give either value, or over, labels and values")
+        mistakes = Mistakes()
         if self.values and (self.over is None or len(self.labels) != len(self.values)):
-            raise At(["values"], "over needs an axis, and as many labels as values")
+            mistakes.add(["values"], "over needs an axis, and as many labels as values")
         if not self.holds and not self.why:
-            raise At(["why"], "missing; a number that is not expected to hold needs the reason")
+            mistakes.add(["why"], "missing; a number that is not expected to hold needs the reason")
         if not self.reason:
-            raise At(["reason"], "found nothing; say why the tolerance is what it is")
-        for text in self.values or (self.value or "",):
-            try:
-                self._tolerance(self._number(text))
-            except ValueError as error:
-                raise At(["value"], str(error)) from None
+            mistakes.add(["reason"], "found nothing; say why the tolerance is what it is")
+        for index, text in enumerate(self.values):
+            self._check(mistakes, text, "values", index)
+        if self.value is not None:
+            self._check(mistakes, self.value, "value")
+        mistakes.refuse()
         return self
+
+    def _check(self, mistakes: Mistakes, text: str, *path: str | int) -> None:
+        try:
+            value = self._number(text)
+        except ValueError as error:
+            mistakes.take(error, *path)
+            return
+        try:
+            self._tolerance(value)
+        except ValueError as error:
+            mistakes.take(error, "tolerance")
 
     def targets(self) -> Iterator[Target]:
         places: list[tuple[dict[str, str], str]] = (
@@ -125,11 +162,11 @@ class Published(Spec):
             )
 
     def _number(self, text: str) -> float:
-        if self.kind != "value" or text.rstrip().endswith("%"):
-            return units.change(text)
-        if self.metric.rpartition(".")[2].startswith(("fct_", "iteration_", "compute")):
-            return float(units.time_ns(text))
-        return float(text)
+        return (
+            units.change(text)
+            if self.kind != "value"
+            else metrics.known(self.metric).unit.parse(text)
+        )
 
     def _tolerance(self, value: float) -> float:
         """ "2 %" is of the value, "5 points" are of 100 %, anything else has the value's unit."""
@@ -149,7 +186,7 @@ class View(Spec):
 
     kind: Annotated[str, BeforeValidator(one_of("view", *VIEWS))]
     title: Text
-    metric: Text = ""
+    metric: MetricName = ""  # of maps and lines
     of: Texts = ()
     value: Annotated[str, BeforeValidator(one_of("kind", *KINDS))] = Field(
         alias="as", default="value"
@@ -159,9 +196,7 @@ class View(Spec):
     by: Text = ""  # lines: one for each label of this axis, instead of one for each policy
     at: Labels = Field(default_factory=dict)
     bounds: Texts = ()  # map: green below the first, red above the second
-    points: Annotated[
-        tuple[dict[str, str], ...], BeforeValidator(lambda v: [_labels(p) for p in v])
-    ] = ()
+    points: Annotated[tuple[dict[str, str], ...], BeforeValidator(_places)] = ()
 
 
 class Beside(Spec):
@@ -175,9 +210,7 @@ class Beside(Spec):
 
     engine: Text
     set: Texts = ()
-    points: Annotated[
-        tuple[dict[str, str], ...], BeforeValidator(lambda v: [_labels(p) for p in v])
-    ]
+    points: Annotated[tuple[dict[str, str], ...], BeforeValidator(_places)]
     takes: Text
     instead: Flag = False
     kept: Text = ""
@@ -231,8 +264,8 @@ def load(name: str) -> Entry:
 
 
 def read(path: Path) -> Entry:
-    data: Any = read_mapping(path)
+    document = read_yaml(path)
     try:
-        return Entry.model_validate(data)
+        return Entry.model_validate(document.data)
     except ValidationError as error:
-        raise complaint(path, error, ()) from None
+        raise refusal(document, error) from None

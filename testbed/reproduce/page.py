@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from analysis.views import Panel
-from testbed.folder import write_atomically
-from testbed.reproduce.run import HEADER, Outcome, words_of
+from basics.files import write_whole
+from testbed.reproduce.run import HEADER, Reproduced, words_of
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = "reproductions.md"
@@ -14,19 +14,19 @@ PICTURES = "reproductions"
 LONG = 12  # rows: a longer table is folded away
 
 
-def write(outcomes: Sequence[Outcome], docs: Path = DOCS) -> Path:
+def write(outcomes: Sequence[Reproduced], docs: Path = DOCS) -> Path:
     """The page and its pictures."""
     pictures = docs / PICTURES
     pictures.mkdir(parents=True, exist_ok=True)
     for outcome in outcomes:
         for file, svg in drawn(outcome):
-            write_atomically(pictures / file, svg)
+            write_whole(pictures / file, svg)
     path = docs / PAGE
-    write_atomically(path, "\n".join(page(outcomes)) + "\n")
+    write_whole(path, "\n".join(page(outcomes)) + "\n")
     return path
 
 
-def page(outcomes: Sequence[Outcome]) -> Iterable[str]:
+def page(outcomes: Sequence[Reproduced]) -> Iterable[str]:
     yield "# Reproductions"
     yield "Written by `giveway reproduce --all --write-docs`: do not edit it by hand. Every number"
     yield "has the command that made it beside it. Tolerances and their reasons stand in the files"
@@ -48,7 +48,7 @@ def page(outcomes: Sequence[Outcome]) -> Iterable[str]:
         yield from section(outcome)
 
 
-def section(outcome: Outcome) -> Iterable[str]:
+def section(outcome: Reproduced) -> Iterable[str]:
     yield ""
     yield f"## {outcome.name}"
     yield f"{outcome.entry.source}: {outcome.entry.shows}. `{outcome.command}`"
@@ -103,7 +103,7 @@ def _folded(panel: Panel) -> Iterable[str]:
         yield "</details>"
 
 
-def drawn(outcome: Outcome) -> Iterable[tuple[str, str]]:
+def drawn(outcome: Reproduced) -> Iterable[tuple[str, str]]:
     for number, panel in enumerate(outcome.panels):
         for at, picture in enumerate(panel.pictures):
             # A picture of its own has no page around it whose colours it could take.
@@ -113,7 +113,7 @@ def drawn(outcome: Outcome) -> Iterable[tuple[str, str]]:
             )
 
 
-def _score(outcome: Outcome) -> str:
+def _score(outcome: Reproduced) -> str:
     if not outcome.verdicts:
         return "ours alone"
     held = sum(verdict.status == "reproduced" for verdict in outcome.verdicts)

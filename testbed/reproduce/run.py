@@ -8,25 +8,26 @@ from functools import cache
 from pathlib import Path
 
 from analysis import reproduction
-from analysis.files import write_whole
 from analysis.sweep import Grid
 from analysis.sweep import load as load_grid
 from analysis.views import Panel
-from testbed import engines, sweepspec
-from testbed.errors import BadInput
+from basics.errors import BadInput
+from basics.files import write_whole
+from testbed import engines
 from testbed.progress import Progress
 from testbed.reproduce import entry as entries
-from testbed.reproduce import kept, views
+from testbed.reproduce import kept_results, views
 from testbed.reproduce.entry import Entry
 from testbed.reproduce.verdicts import Verdict, judge
-from testbed.sweepspec import Sweep
+from testbed.spec import sweep_file
+from testbed.spec.sweep_file import Sweep
 
-PACKAGES = ("testbed", "topologies", "workloads", "policies")
+PACKAGES = ("basics", "testbed", "topologies", "workloads", "policies")
 NO_ENGINE = "none"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Reproduced:
     name: str
     entry: Entry
     engine: str
@@ -50,7 +51,7 @@ def reproduce(
     progress: Callable[[int], Progress],
     *,
     beside: bool = False,
-) -> Outcome:
+) -> Reproduced:
     """Run the entry, judge its numbers, and leave a page and verdicts.json in OUT/NAME."""
     entry = entries.load(name)
     chosen = engine or entry.engine
@@ -59,7 +60,7 @@ def reproduce(
     if entry.compute is not None:
         if engine is not None:
             raise BadInput(f"{name}: --engine {engine}: this entry is computed, no engine runs")
-        found = Outcome(name, entry, NO_ENGINE, out / name, [], views.computed(entry))
+        found = Reproduced(name, entry, NO_ENGINE, out / name, [], views.computed(entry))
     else:
         other = entry.beside
         instead = other is not None and other.instead and engines.resolve(chosen) == other.engine
@@ -68,9 +69,9 @@ def reproduce(
         panels = views.panels(entry, grid)
         if other is not None and not instead:
             panels += compared(entry, name, out, chosen, progress, beside=beside)
-        found = Outcome(name, entry, chosen, out / name, judge(entry, grid.table, axes), panels)
+        found = Reproduced(name, entry, chosen, out / name, judge(entry, grid.table, axes), panels)
         if instead:
-            kept.write(entry, grid, found.folder)
+            kept_results.write(entry, grid, found.folder)
     leave(found)
     return found
 
@@ -88,10 +89,10 @@ def compared(
     assert entry.beside is not None
     if beside:
         other = swept(entry, name, out, entry.beside.engine, progress, beside=True)
-        found = kept.of(entry, other)
-        kept.write(entry, other, out / name)
+        found = kept_results.of(entry, other)
+        kept_results.write(entry, other, out / name)
     elif entry.beside.kept:
-        found = kept.read(entries.path_of(name).parent / entry.beside.kept)
+        found = kept_results.read(entries.path_of(name).parent / entry.beside.kept)
     else:
         return []
     own = swept(entry, name, out, engine, progress, beside=True)
@@ -112,9 +113,9 @@ def swept(
 
     engine = engines.resolve(engine)
     path = (entries.path_of(name).parent / str(entry.sweep)).resolve()
-    sweep = sweepspec.load(path)
+    sweep = sweep_file.load(path)
     if beside and entry.beside is not None:
-        sweep = only(sweepspec.load(path, entry.beside.set), entry.beside.points)
+        sweep = only(sweep_file.load(path, entry.beside.set), entry.beside.points)
     mark = hashlib.sha256((sweep.fingerprint() + code()).encode()).hexdigest()[:8]
     at = out / "sweeps" / f"{sweep.first.name}-{engine}-{mark}"
     run_sweep(sweep, at, engine, f"giveway reproduce {name}", progress)
@@ -145,7 +146,7 @@ def code() -> str:
     return whole.hexdigest()
 
 
-def leave(found: Outcome) -> None:
+def leave(found: Reproduced) -> None:
     found.folder.mkdir(parents=True, exist_ok=True)
     plain = [verdict.plain() for verdict in found.verdicts]
     write_whole(found.folder / "verdicts.json", json.dumps(plain, indent=1) + "\n")
@@ -173,8 +174,8 @@ def words_of(verdict: Verdict) -> tuple[str, ...]:
     at = ", ".join(f"{axis} {label}" for axis, label in target.at.items())
     return (
         f"{target.what} ({at})" if at else target.what,
-        reproduction.number(target.value, target.metric, share=verdict.is_share),
-        reproduction.number(verdict.ours, target.metric, share=verdict.is_share),
+        reproduction.number(target.value, target.kind, target.unit),
+        reproduction.number(verdict.ours, target.kind, target.unit),
         verdict.off_by,
         target.tolerance_text,
         verdict.status

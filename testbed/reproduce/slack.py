@@ -7,8 +7,8 @@ when each gradient is ready and when the next forward pass asks for it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workloads.compute import BACKWARD, Trainee, layer_by_layer
 from workloads.profiles import Layer, Profile
-from workloads.training import Trainee
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,14 @@ def slack(profile: Profile) -> list[LayerSlack]:
 
 def _watched(layers: Sequence[Layer], barrier: bool) -> tuple[dict[int, int], dict[int, int]]:
     """When each gradient of the first iteration was ready, and when it was wanted."""
-    trainee = Trainee(layers, barrier)
+    trainee = Trainee(layer_by_layer(layers, barrier=barrier))
     trainee.start(0)
     ready: dict[int, int] = {}
     while trainee.running is not None:
         running = trainee.running
-        if running.iteration == 1 and running.phase == "backward":
+        if running.iteration == 1 and running.stretch.phase == BACKWARD:
             return ready, dict(trainee.wanted_ns)
         done = trainee.compute_done()
-        if done is not None:
-            ready[done] = running.end_ns
-            trainee.gradients_arrived([done], running.end_ns)
+        ready.update(dict.fromkeys(done, running.end_ns))
+        trainee.gradients_arrived(done, running.end_ns)
     raise AssertionError("a worker stopped on a network that takes no time")

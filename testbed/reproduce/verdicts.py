@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from testbed.errors import BadInput
+from analysis.metrics import SHARE
+from basics.errors import BadInput
+from basics.hints import nearest
 from testbed.reproduce.entry import Entry, Status, Target
-from testbed.specfile import nearest
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Verdict:
 
     @property
     def is_share(self) -> bool:
-        return self.target.kind != "value" or self.target.metric.startswith("links.")
+        return self.target.kind != "value" or self.target.unit is SHARE
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -78,9 +79,7 @@ def judged(target: Target, table: pd.DataFrame, axes: Mapping[str, tuple[str, ..
     if set(axes) - set(target.at):
         lacking = ", ".join(sorted(set(axes) - set(target.at)))
         raise BadInput(f"{target.what}: at: says nothing about {lacking}")
-    if target.metric.endswith(".compute"):
-        return Verdict(target, compute_of(target, table))
-    row = row_of(target, target.metric, table)
+    row = row_of(target, table)
     if row is None:
         return Verdict(target, None)
     prefix = "" if target.kind == "value" else f"{target.kind}_"
@@ -89,17 +88,8 @@ def judged(target: Target, table: pd.DataFrame, axes: Mapping[str, tuple[str, ..
     )
 
 
-def compute_of(target: Target, table: pd.DataFrame) -> float | None:
-    """What an iteration computes: its measured time over its slowdown by waiting."""
-    job = target.metric.removesuffix(".compute")
-    rows = [row_of(target, f"{job}.{leaf}", table) for leaf in ("iteration_mean", "slowdown")]
-    if rows[0] is None or rows[1] is None or not _known(rows[1]["value"]):
-        return None
-    return float(rows[0]["value"] / rows[1]["value"])
-
-
-def row_of(target: Target, metric: str, table: pd.DataFrame) -> Mapping[Any, Any] | None:
-    chosen = table[(table["metric"] == metric) & (table["policy"] == target.of)]
+def row_of(target: Target, table: pd.DataFrame) -> Mapping[Any, Any] | None:
+    chosen = table[(table["metric"] == target.metric) & (table["policy"] == target.of)]
     for axis, label in target.at.items():
         chosen = chosen[chosen[axis] == label]
     rows = chosen.to_dict("records")

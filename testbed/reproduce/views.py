@@ -2,15 +2,15 @@
 
 from functools import partial
 
+from analysis import metrics, views
 from analysis import slack as slack_view
-from analysis import views
-from analysis.sweep import Grid, unit_of
-from analysis.sweep_plots import Cell
+from analysis.sweep import Grid
+from analysis.sweep_plots import MapField
 from analysis.views import Panel
-from testbed import units
-from testbed.errors import BadInput
+from basics import units
+from basics.errors import BadInput
 from testbed.reproduce.entry import Entry, View
-from testbed.reproduce.kept import Kept
+from testbed.reproduce.kept_results import Kept
 from testbed.reproduce.slack import slack
 from workloads import profiles
 
@@ -92,7 +92,7 @@ def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
             text = (
                 views.with_interval
                 if column != "value"
-                else partial(views.valued, unit=unit_of(metric))
+                else partial(views.valued, unit=metrics.known(metric).unit)
             )
             published = [
                 f"{100 * target.value:+.0f} %"
@@ -116,7 +116,7 @@ def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
     )
 
 
-def _apart(ours: Cell, theirs: Cell, column: str) -> str:
+def _apart(ours: MapField, theirs: MapField, column: str) -> str:
     if ours.value is None or theirs.value is None:
         return ""
     if column != "value":

@@ -18,13 +18,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
-from testbed.errors import CannotRun
+from basics import command
+from basics.errors import CannotRun
+from basics.files import digest_of
+from testbed.cache import demand_own, made
+from testbed.cache import folder as cache_folder
+from testbed.virtual.edits import EDITS
 from testbed.virtual.source import HINT, OLDEST, Log, Say, numbers, obtain, plain
 
+DIGEST = "linux.sha256"
 FRAGMENT = Path(__file__).with_name("kernel.config")
-# Raised by hand when anything here but EDITS and the fragment changes the kernel.
+# Raised by hand when anything but EDITS and the fragment changes the kernel.
 RECIPE = 1
 
 # Only for the progress line: what this fragment compiles of Linux 7.2.
@@ -43,44 +50,6 @@ NEEDED = {
 }
 
 
-# What the kernel has as constants: file, text in the source, text in its place.
-EDITS = (
-    # The clock counts nanoseconds, not units of 256 ns, and reading it takes 1 ns, not 256.
-    ("arch/um/include/linux/time-internal.h",
-     "#define TIMER_MULTIPLIER 256", "#define TIMER_MULTIPLIER 1"),
-    # A timer fires at its nanosecond, not 500 ns later when the rounded clock was too early.
-    ("arch/um/include/linux/time-internal.h",
-     "#define TIMER_MIN_DELTA  500", "#define TIMER_MIN_DELTA  1"),
-    ("arch/um/kernel/time.c", "\tdelta += 1;\n", ""),
-    # tc hands over delays and bursts in ticks: of 1 ns, not of 64 ns (10 us became 9.984 us).
-    ("include/net/pkt_sched.h", "PSCHED_SHIFT\t\t\t6", "PSCHED_SHIFT\t\t\t0"),
-    # Randomness comes from the kernel's command line and the virtual clock, not from the host
-    # nor from the moment at which one of its signals arrived.
-    ("arch/um/os-Linux/util.c",
-     "return getrandom(buf, len, flags);", "memset(buf, 0, len);\n\treturn len;"),
-    ("kernel/irq/handle.c", "\tadd_interrupt_randomness(desc->irq_data.irq);\n", ""),
-    # TCP's shortest timers are two ticks: 8 ms as on Debian's own kernel, not 20 ms.
-    ("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100", "config HZ\n\tint\n\tdefault 250"),
-    # TCP tries at once again when its host's own queue is full, and no time passes meanwhile: the
-    # queue would stay full for ever. After a thousand vain tries at one instant, 1 us passes.
-    ("net/ipv4/tcp_output.c", "#include <net/tcp.h>\n",
-     "#include <net/tcp.h>\n#include <linux/delay.h>\n#include <linux/interrupt.h>\n"),
-    ("net/ipv4/tcp_output.c", "\tif (unlikely(err > 0)) {\n\t\ttcp_enter_cwr(sk);\n", """\
-\t{
-\t\tstatic unsigned int vain;
-
-\t\tvain = err > 0 ? vain + 1 : 0;
-\t\tif (vain > 1000 && current == this_cpu_ksoftirqd()) {
-\t\t\tvain = 0;
-\t\t\tndelay(1000);
-\t\t}
-\t}
-\tif (unlikely(err > 0)) {
-\t\ttcp_enter_cwr(sk);
-"""),
-)  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Kernel:
     """A built kernel: `program` is what is started."""
@@ -91,44 +60,56 @@ class Kernel:
     built_s: float
 
 
-def cache_folder() -> Path:
-    named = os.environ.get("GIVEWAY_CACHE")
-    return Path(named).expanduser() if named else Path.home() / ".cache" / "giveway"
-
-
-def find(cache: Path | None = None) -> Kernel | None:
+def find() -> Kernel | None:
     """The newest kernel in the cache that this recipe built on this kind of machine."""
-    found = []
-    for record in (cache or cache_folder()).glob("kernel-*/kernel.json"):
-        facts = json.loads(record.read_text())
-        if record.parent.name == _name(facts["version"]):
-            found.append(Kernel(record.with_name("linux"), **facts))
+    records = cache_folder().glob("kernel-*/kernel.json")
+    found = [kernel for record in records if (kernel := _read(record))]
     return max(found, key=lambda kernel: numbers(kernel.version), default=None)
 
 
-def build(say: Say, cache: Path | None = None) -> Kernel:
-    """Build the kernel unless the cache has it; raises CannotRun with what to do."""
-    cache = cache or cache_folder()
+def _read(record: Path) -> Kernel | None:
+    """The kernel that a record is of, if both are whole; what is damaged is not there."""
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotRun(f"{cache}: {error.strerror}; set GIVEWAY_CACHE to another folder") from None
-    with _only_one(cache, say):
-        present = find(cache)
+        kernel = Kernel(record.with_name("linux"), **json.loads(record.read_text()))
+        named = record.parent.name == _name(kernel.version)
+        status = kernel.program.stat()
+    except (OSError, ValueError, TypeError):
+        return None
+    if not named or not os.access(kernel.program, os.X_OK):
+        return None
+    demand_own(kernel.program)
+    return kernel if _is_whole(kernel.program, status.st_mtime_ns, status.st_size) else None
+
+
+@cache
+def _is_whole(program: Path, mtime_ns: int, size_byte: int) -> bool:
+    """Whether a program is what was built; asked once, as long as it does not look changed."""
+    try:
+        built = program.with_name(DIGEST).read_text().strip()
+    except OSError:  # built before digests were written down
+        return size_byte > 0
+    return digest_of(program) == built
+
+
+def build(say: Say) -> Kernel:
+    """Build the kernel unless the cache has it; raises CannotRun with what to do."""
+    place = made()
+    with _only_one(place, say):
+        present = find()
         if present:
             return present
         _check_tools()
-        for left in cache.glob("building-*"):
+        for left in place.glob("building-*"):
             shutil.rmtree(left)
         # The kernel's Makefile refuses a folder with a space or a colon in its name.
-        place = None if re.search(r"[\s:]", str(cache.absolute())) else cache.absolute()
-        with tempfile.TemporaryDirectory(prefix="building-", dir=place) as folder:
-            return _build(Path(folder).resolve(), cache, say)
+        work = None if re.search(r"[\s:]", str(place)) else place
+        with tempfile.TemporaryDirectory(prefix="building-", dir=work) as folder:
+            return _build(Path(folder).resolve(), place, say)
 
 
-def _build(work: Path, cache: Path, say: Say) -> Kernel:
+def _build(work: Path, place: Path, say: Say) -> Kernel:
     started = time.monotonic()
-    log = Log(cache / "kernel-build.log")
+    log = Log(place / "kernel-build.log")
     source = obtain(work, log, say)
     output = work / "output"
     output.mkdir()
@@ -148,19 +129,21 @@ def _build(work: Path, cache: Path, say: Say) -> Kernel:
     )  # fmt: skip
     _check_config(output / ".config", version)
     _compile(source, output, version, log, say)
-    done = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
+    done = Path(tempfile.mkdtemp(prefix="building-", dir=place))
     done.chmod(0o755)
     log.run(["strip", "-o", done / "linux", output / "linux"], "the kernel cannot be stripped")
     kernel = Kernel(
-        program=cache / _name(version) / "linux",
+        program=place / _name(version) / "linux",
         version=version,
         config_digest=hashlib.sha256((output / ".config").read_bytes()).hexdigest(),
         built_s=round(time.monotonic() - started, 1),
     )
     facts = asdict(kernel)
     del facts["program"]
+    (done / DIGEST).write_text(digest_of(done / "linux") + "\n")
     (done / "kernel.json").write_text(json.dumps(facts, indent=2) + "\n")
     # A kernel.json is there only with its program: both arrive by this one rename.
+    shutil.rmtree(kernel.program.parent, ignore_errors=True)  # a damaged one
     done.rename(kernel.program.parent)
     return kernel
 
@@ -172,9 +155,9 @@ def _name(version: str) -> str:
 
 
 @contextmanager
-def _only_one(cache: Path, say: Say) -> Iterator[None]:
+def _only_one(place: Path, say: Say) -> Iterator[None]:
     """Hold the cache's lock; it falls with the process, however that ends."""
-    with (cache / "kernel.lock").open("w") as lock:
+    with (place / "kernel.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -272,12 +255,13 @@ def main() -> int:
 
     try:
         kernel = build(say)
-    except CannotRun as error:
-        print(f"{chr(10) if live else ''}giveway: {error}", file=sys.stderr)
-        return error.exit_code
+    except CannotRun:
+        if live:
+            print(file=sys.stderr)  # the line that renews itself stays
+        raise
     print(f"{chr(10) if live else ''}Linux {kernel.version}: {kernel.program}", file=sys.stderr)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command.run(main)

@@ -7,7 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from testbed.errors import CannotRun
+from basics import command
+from basics.errors import CannotRun
 from testbed.virtual import measure
 from testbed.virtual.build import Kernel, find
 from testbed.virtual.guest import FOLDER, Guest, boot
@@ -66,15 +67,13 @@ def _demand(holds: bool, trouble: str) -> None:
         raise CannotRun(f"the virtual-clock kernel is not exact: {trouble}; build it again")
 
 
-def main() -> int:
+def main() -> None:
     kernel = find()
     if kernel is None:
-        print("giveway: no virtual-clock kernel; build it: make virtual", file=sys.stderr)
-        return CannotRun.exit_code
+        raise CannotRun("no virtual-clock kernel; build it: make virtual")
     for line in check(kernel):
         print(line)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command.run(main)

@@ -7,14 +7,18 @@ gives the same records to the nanosecond every time. Needs no root.
 import json
 import os
 import queue
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import psutil
 
+from basics.errors import CannotRun, RunFailed
+from basics.files import disk_full, is_full, write_json, write_whole, writing
 from testbed.engine import (
     Performance,
     Run,
@@ -23,16 +27,17 @@ from testbed.engine import (
     demand_features,
     topology_of,
 )
-from testbed.errors import CannotRun, RunFailed
-from testbed.folder import RunFolder, write_atomically, write_json
-from testbed.limits import demand_bridge
-from testbed.seal import sealed
+from testbed.live.limits import demand_bridge, demand_files, tasks_of
+from testbed.live.transport import demand_timers
+from testbed.run_folder import RunFolder
+from testbed.sealing import sealed
 from testbed.spec import Experiment
-from testbed.spechosts import DOCKER
-from testbed.virtual import inside
+from testbed.spec.hosts import DOCKER
+from testbed.virtual import guest_main
 from testbed.virtual.build import Kernel, find
+from testbed.virtual.edits import TICK_NS
 from testbed.virtual.features import features, tcp_names
-from testbed.virtual.guest import FOLDER, Guest, boot
+from testbed.virtual.guest import FOLDER, Guest, boot, memory_folder
 
 NAME = "virtual"
 IN_PROCESSES = False
@@ -43,8 +48,11 @@ MEMORY_A_SWITCH = 8 * MIB  # a shell and a namespace
 MEMORY_A_LINK = 4 * MIB  # the queues of its two ports
 MEMORY_A_FLOW = 4_000
 MEMORY_A_CONNECTION = 2 * MIB  # of a parameter-server job: what its two sockets and queues hold
+FULL_WINDOWS = 8  # of a fixed size, that a host may hold at once
 MEMORY_A_STACK = 1024 * MIB  # the pages of torch's libraries, read from the host's files
 MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and fusion buffers
+FILES, FILES_A_TASK, FILES_OF_STACKS = 256, 4, 512
+CHECKOUT = Path(__file__).parents[2]
 # A guest that says nothing for this long is stuck. A packet costs it some 20 us; between two
 # words of progress there may be SAMPLE of a run's packets, and a busy machine is slower.
 SILENCE_S = 60.0
@@ -92,6 +100,7 @@ def demand(experiment: Experiment) -> None:
             "exact already: leave it out"
         )
     demand_features(experiment, features(), tcp_names(), "the guest's kernel")
+    demand_timers(wiring_of(experiment), TICK_NS, "the guest's kernel")
     demand_bridge(experiment)
     needed, free = memory_byte(experiment), psutil.virtual_memory().available
     if needed > free:
@@ -99,6 +108,8 @@ def demand(experiment: Experiment) -> None:
             f"this experiment needs {needed / 2**30:.1f} GiB of memory in the guest, and "
             f"{free / 2**30:.1f} GiB are free"
         )
+    memory_folder(needed)
+    demand_files(files_outside(experiment), "this experiment's guest needs")
 
 
 def memory_byte(experiment: Experiment) -> int:
@@ -120,7 +131,14 @@ def memory_byte(experiment: Experiment) -> int:
     inner = switches * MEMORY_A_SWITCH + inner_links * MEMORY_A_LINK
     connections = sum(len(job.host_names) * len(job.server_names) for job in experiment.training)
     many = connections * MEMORY_A_CONNECTION + int(flows * MEMORY_A_FLOW)
+    many += hosts * FULL_WINDOWS * (experiment.transport.window_byte or 0)
     return BASE_MEMORY + hosts * MEMORY_A_HOST + inner + many + stacks
+
+
+def files_outside(experiment: Experiment) -> int:
+    """How many files the guest's kernel has open: one for each that is open or mapped inside."""
+    stacks = any(job.backend != "native" for job in experiment.training)
+    return FILES + FILES_A_TASK * tasks_of(experiment) + FILES_OF_STACKS * stacks
 
 
 def parallel(experiment: Experiment) -> int:
@@ -130,14 +148,19 @@ def parallel(experiment: Experiment) -> int:
 
 
 def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> Setting:
-    wiring = Wiring(
+    return Setting(topology_of(experiment), wiring_of(experiment))
+
+
+def wiring_of(experiment: Experiment) -> Wiring:
+    return Wiring(
         dilation=1.0,
         offload=experiment.offload is True,
         netem=True,
         tcp=experiment.tcp,
+        window_byte=experiment.transport.window_byte,
+        rto_min_ns=experiment.transport.rto_min_ns,
         timer_slack_ns=0,
     )
-    return Setting(topology_of(experiment), wiring)
 
 
 def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[int], None]) -> None:
@@ -145,9 +168,10 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
     built = kernel()
 
     def play() -> Performance:
-        write_atomically(folder.path / "experiment.yaml", run.experiment.to_yaml())
+        inside, copies = with_schedules_inside(run.experiment, folder.path)
+        write_whole(folder.path / "experiment.yaml", inside.to_yaml())
         write_json(
-            folder.path / inside.ORDER,
+            folder.path / guest_main.ORDER,
             {
                 "label": run.choice.label,
                 "seed": run.seed,
@@ -163,22 +187,57 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
             run_id=run.run_id,
             seed=run.seed,
         )
+        heard = Heard(on_time)
         with a_core() as core:
-            boot(
-                replace(guest, core=core),
-                folder.logs / "console.log",
-                lambda line: on_time(int(line)),
-                _cancelled,
-            )
-        result = folder.path / inside.RESULT
+            try:
+                boot(replace(guest, core=core), folder.logs / "console.log", heard, _cancelled)
+            except RunFailed:
+                if is_full(folder.path):  # on which processes in the guest die of anything
+                    raise disk_full(folder.path) from None
+                if heard.failure is None:
+                    raise
+                why = heard.failure.replace(FOLDER, str(folder.path))
+                raise RunFailed(f"{why}; all logs of the guest: {folder.logs}") from None
+        result = folder.path / guest_main.RESULT
         if not result.exists():
             raise RunFailed(f"the guest left no result; its console: {folder.logs / 'console.log'}")
         performance = Performance(**json.loads(result.read_text()))
-        for name in (inside.ORDER, inside.RESULT, "experiment.yaml"):
+        for name in (guest_main.ORDER, guest_main.RESULT, "experiment.yaml", *copies):
             (folder.path / name).unlink()
         return performance
 
     sealed(run, folder, setting, NAME, play, kernel=f"Linux {built.version}, virtual clock")
+
+
+def with_schedules_inside(experiment: Experiment, folder: Path) -> tuple[Experiment, list[str]]:
+    """The experiment with its schedules copied beside it, and the copies' names.
+
+    The guest has a /run, /tmp and /dev/shm of its own, and cannot see everything on the machine.
+    """
+    mixes, copies = [], []
+    for index, mix in enumerate(experiment.flows):
+        if mix.schedule is not None:
+            name = f"schedule-{index}.csv"
+            with writing(folder / name):
+                shutil.copyfile(mix.schedule, folder / name)
+            copies.append(name)
+            mix = mix.model_copy(update={"schedule": Path(name)})
+        mixes.append(mix)
+    return experiment.model_copy(update={"flows": tuple(mixes)}), copies
+
+
+class Heard:
+    """What a guest says while it plays: how far it is, or why it cannot go on."""
+
+    def __init__(self, on_time: Callable[[int], None]) -> None:
+        self._on_time = on_time
+        self.failure: str | None = None
+
+    def __call__(self, line: str) -> None:
+        if line.isdecimal():
+            self._on_time(int(line))
+        elif line.startswith(guest_main.FAILED):
+            self.failure = line.removeprefix(guest_main.FAILED)
 
 
 @contextmanager
@@ -198,7 +257,8 @@ def a_core() -> Iterator[int | None]:
 def in_guest() -> list[str]:
     """The command that the guest runs; what could differ from run to run is pinned."""
     pinned = ["PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1"]
-    return ["env", *pinned, sys.executable, "-m", "testbed.virtual.inside", FOLDER]
+    pinned += [f"PYTHONPATH={CHECKOUT}"]  # the guest plays this code, whatever .venv has installed
+    return ["env", *pinned, sys.executable, "-m", "testbed.virtual.guest_main", FOLDER]
 
 
 def silence_s(experiment: Experiment, setting: Setting) -> float:

@@ -1,7 +1,8 @@
 """Starts a guest: one command inside the kernel whose clock is virtual.
 
-The guest sees the host's file tree, read-only, and may write in one folder of it. It never
-hangs its caller: what exceeds the limit is ended, and the process that was running is named.
+The guest sees the host's file tree, read-only, and may write in one folder of it; confine.py holds
+its kernel to that from outside. It never hangs its caller: what exceeds the limit is ended, and the
+process that was running is named.
 """
 
 import contextlib
@@ -15,17 +16,24 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from basics.errors import CannotRun, RunFailed
+from basics.files import writing
+from basics.lines import Lines
 from testbed import processes
-from testbed.errors import RunFailed
+from testbed.clean import SHARED_MEMORY, lodging_prefix
+from testbed.virtual import confine
 
 INIT = Path(__file__).with_name("init.sh")
-CONSOLE_LINES = 12
+READ_BYTE = 1 << 16  # a pipe holds no more
+FAREWELL = "reboot: "  # what a kernel says last, however it went
+CONFINED_BY = tuple(confine.MEANS)
 # A guest that is silent for too long gets this share of that limit in processor time, or this
 # multiple of it in real time, before it counts as stuck.
 FAIR_SHARE, PATIENCE = 0.25, 10
@@ -78,22 +86,49 @@ def boot(
     progress: Callable[[str], None] = lambda line: None,
     cancelled: threading.Event | None = None,
 ) -> None:
-    """Run the guest's command to its end; RunFailed says what ended it, with the last lines."""
-    with tempfile.TemporaryDirectory(prefix="giveway-boot-") as name:
-        place = Path(name).resolve()
-        status = guest.folder.resolve() / STATUS
-        status.unlink(missing_ok=True)
-        _furnish(place, guest)
-        trouble = _watch(place, guest, console, progress, cancelled or threading.Event())
+    """Run the guest's command to its end; RunFailed says what ended it, and its last words."""
+    memory_in = memory_folder(guest.memory_byte)
+    status = guest.folder.resolve() / STATUS
+    with _lodging(guest, temporary_folder()) as place, _lodging(guest, memory_in) as memory:
+        with writing(place):
+            status.unlink(missing_ok=True)
+            _furnish(place, guest)
+        lodgings = Lodgings(place, memory, console)
+        trouble = _watch(lodgings, guest, progress, cancelled or threading.Event())
         if trouble is None:
             code = status.read_text().strip() if status.exists() else ""
             status.unlink(missing_ok=True)
             trouble = {"0": None, "": "the guest ended without a result"}.get(
                 code, f"the command in the guest ended with exit code {code}"
             )
-        if trouble:
-            last = console.read_text(errors="replace").splitlines()[-CONSOLE_LINES:]
-            raise RunFailed("\n  ".join([f"{trouble}; console: {console}", *last]))
+    if trouble:
+        raise RunFailed(f"{trouble}; {_last_words(console)}; all of it: {console}")
+
+
+@dataclass(frozen=True)
+class Lodgings:
+    """Where a guest is while it runs, besides its own folder."""
+
+    place: Path  # its boot folder
+    memory: Path
+    console: Path
+
+
+@contextmanager
+def _lodging(guest: Guest, parent: Path) -> Iterator[Path]:
+    """A folder for a while, whose name tells testbed/clean.py whose it was."""
+    with writing(parent):
+        lent = tempfile.TemporaryDirectory(
+            prefix=lodging_prefix(guest.run_id), dir=parent, ignore_cleanup_errors=True
+        )
+    with lent as name:
+        yield Path(name).resolve()
+
+
+def _last_words(console: Path) -> str:
+    lines = console.read_text(errors="replace").splitlines() if console.exists() else []
+    telling = [line.strip() for line in lines if line.strip() and not line.startswith(FAREWELL)]
+    return f"its console ends with `{telling[-1]}`" if telling else "its console is empty"
 
 
 def _furnish(place: Path, guest: Guest) -> None:
@@ -106,33 +141,41 @@ def _furnish(place: Path, guest: Guest) -> None:
 
 
 def _watch(
-    place: Path,
+    lodgings: Lodgings,
     guest: Guest,
-    console: Path,
     progress: Callable[[str], None],
     cancelled: threading.Event,
 ) -> str | None:
     """Start the kernel and wait for it; what went wrong, if anything did."""
-    memory = memory_folder(guest.memory_byte)
-    if memory is None:
-        return f"neither /dev/shm nor the disk has {guest.memory_byte >> 20} MiB for its memory"
-    reading, writing = os.pipe()
+    console = lodgings.console
+    reading, writing_end = os.pipe()
     os.set_blocking(reading, False)
     # No locale, no Python settings: the guest's environment is its command's own business.
-    plain = {"PATH": os.defpath, "TMPDIR": memory}
-    with console.open("wb") as out, open(reading, "rb", buffering=0) as pipe:
-        process = processes.popen(
-            guest.command_line(),
-            guest.run_id,
-            base=plain,
-            cwd=place,
-            start_new_session=True,
-            stdin=writing,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-        os.close(writing)
+    plain = {"PATH": os.defpath, "TMPDIR": str(lodgings.memory)}
+    with open(reading, "rb", buffering=0) as pipe:
+        try:
+            with writing(console), console.open("wb") as out:
+                process = processes.popen(
+                    confined(guest, lodgings),
+                    guest.run_id,
+                    base=plain,
+                    cwd=lodgings.place,
+                    start_new_session=True,
+                    stdin=writing_end,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                )
+        finally:
+            os.close(writing_end)
         silence = Silence(process.pid)
+        lines = Lines()
+
+        def hear() -> bool:
+            said = lines.feed(pipe.read(READ_BYTE) or b"")
+            for line in said:
+                progress(line.decode(errors="replace").strip())
+            return bool(said)
+
         try:
             if guest.core is not None:
                 # Kernel and processes hand over to each other thousands of times a second:
@@ -141,9 +184,8 @@ def _watch(
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.1)
-                for line in (pipe.read(65536) or b"").decode().splitlines():
+                if hear():
                     silence = Silence(process.pid)
-                    progress(line)
                 if cancelled.is_set():
                     raise KeyboardInterrupt
                 if silence.lasts(guest.silence_s):
@@ -154,9 +196,23 @@ def _watch(
                     )
         finally:
             _end(process)
+        hear()  # what it said last
     if process.returncode:
-        return f"the guest's kernel ended with {_cause(process.returncode)}"
+        return f"the guest's kernel ended with {_cause(process.returncode, lodgings.memory)}"
     return None
+
+
+def confined(guest: Guest, lodgings: Lodgings) -> list[str]:
+    """The command that starts its kernel, and lets it write in its folders only."""
+    folders = [str(path) for path in (guest.folder.resolve(), lodgings.place, lodgings.memory)]
+    launcher = [sys.executable, "-I", "-S", confine.__file__, ",".join(CONFINED_BY)]
+    return [*launcher, str(len(folders)), *folders, *guest.command_line()]
+
+
+def held_by() -> list[str]:
+    """What would confine a guest of this user on this machine, in words."""
+    probe = [sys.executable, "-I", "-S", confine.__file__, ",".join(CONFINED_BY), "0"]
+    return processes.run(probe).splitlines()
 
 
 class Silence:
@@ -193,15 +249,28 @@ def used_s(pid: int) -> float:
     return total
 
 
-def memory_folder(needed_byte: int) -> str | None:
+def memory_folder(needed_byte: int) -> Path:
     """Where the guest's memory can be a file: in memory if there is room, else on the disk.
 
     A guest that fills the place up is killed by a signal that says nothing, so look before.
     """
-    for place in ("/dev/shm", tempfile.gettempdir()):
+    places = (SHARED_MEMORY, temporary_folder())
+    for place in places:
         if os.access(place, os.W_OK) and shutil.disk_usage(place).free >= needed_byte:
             return place
-    return None
+    raise CannotRun(
+        f"neither {places[0]} nor {places[1]} has {needed_byte >> 20} MiB for the guest's memory: "
+        "free some space, or set TMPDIR to a folder that has it"
+    )
+
+
+def temporary_folder() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        raise CannotRun(
+            "there is no folder for temporary files: set TMPDIR to one that you can write to"
+        ) from None
 
 
 def _who_runs(process: subprocess.Popen[bytes], console: Path) -> str:
@@ -224,5 +293,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _cause(code: int) -> str:
+def _cause(code: int, memory: Path) -> str:
+    if code == -signal.SIGBUS:
+        return f"SIGBUS: {memory.parent}, where its memory is, may be full"
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from testbed.errors import CannotRun
+from basics.errors import CannotRun
 
 # Older ones die on CPUs with AVX-512 (6.1: "put_fp_registers").
 OLDEST = (6, 13)

@@ -1,0 +1,146 @@
+"""Pictures of a cluster: which job is on which host when, and how long jobs take."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.collections import PolyCollection
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from analysis import cluster, words
+from analysis.folder import Plan, Results, SealedRun
+from analysis.look import Look, Picture, colour, new_figure, picture, styled
+from analysis.metrics import Floats, quantile
+from analysis.plots import cdf
+
+MOST_HOSTS, MOST_BARS = 40, 4000  # of a chart; more cannot be told apart
+HOUR_NS = 3600e9
+COLOURS = 6  # in turns, so that a job differs from its neighbours
+
+
+def pictures(results: Results, looks: Mapping[str, Look]) -> dict[str, list[Picture]]:
+    """Nothing where there is no cluster."""
+    if results.plan.cluster is None:
+        return {"gantts": [], "completions": []}
+    return {"gantts": gantts(results, looks), "completions": [completions(results, looks)]}
+
+
+@styled
+def completions(results: Results, looks: Mapping[str, Look]) -> Picture:
+    """Share of the jobs that are done within a time. Unfinished ones count."""
+    times = {
+        policy.label: np.concatenate(
+            [
+                cluster.job_values(run, results.plan)["completion_ns"].to_numpy(dtype=float)
+                for run in results.of(policy.label)
+            ]
+        )
+        for policy in results.plan.policies
+    }
+    known = [values[~np.isnan(values)] for values in times.values()]
+    longest = max((float(values.max()) for values in known if len(values)), default=1.0)
+    length, unit = _time_unit(longest)
+    figure, axes = new_figure()
+    medians = []
+    for (label, values), finished in zip(times.items(), known, strict=True):
+        ends, shares = cdf(values)
+        look = looks[label]
+        axes.step(ends / length, 100 * shares, where="post", color=look.colour, linestyle=look.dash)
+        medians.append(f"{look.title} {words.duration(quantile(finished, 0.5))}")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(0, 101)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
+    axes.set_xlabel(f"completion time of jobs ({unit}, log axis)")
+    axes.set_title("Jobs done within a time")
+    alt = (
+        f"Share of jobs that are done within a time, on a log axis. Medians: {', '.join(medians)}."
+    )
+    return picture(figure, "cluster-completions", alt)
+
+
+@styled
+def gantts(results: Results, looks: Mapping[str, Look]) -> list[Picture]:
+    """A chart a policy, of its first seed, all over the same time."""
+    runs = {policy.label: results.of(policy.label)[0] for policy in results.plan.policies}
+    ends = [float(run.table("stretches")["free_ns"].max()) for run in runs.values()]
+    end_ns = max((end for end in ends if not np.isnan(end)), default=1.0)
+    return [
+        _gantt(run, results.plan, looks[label], number, end_ns)
+        for number, (label, run) in enumerate(runs.items())
+    ]
+
+
+def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -> Picture:
+    """A line a host; a bar a stretch, as high as its part of the host, from the bottom up."""
+    assert plan.cluster is not None
+    stretches = run.table("stretches")
+    hosts = [f"h{host + 1}" for host in range(plan.cluster["hosts"])]
+    shown = stretches[stretches["host"].isin(hosts[:MOST_HOSTS])].head(MOST_BARS)
+    length, unit = _time_unit(end_ns)
+    rows = min(len(hosts), MOST_HOSTS)
+    figure, axes = new_figure(0.9 + 0.16 * rows)
+    numbers = {job: at for at, job in enumerate(run.table("submissions")["job"])}
+    bars, colours = _bars(shown, numbers, {host: at for at, host in enumerate(hosts)}, length)
+    axes.add_collection(PolyCollection(bars, facecolors=colours, linewidths=0))
+    axes.set_xlim(0, end_ns / length)
+    axes.set_ylim(rows - 0.5, -0.5)
+    step = max(1, rows // 10)
+    axes.set_yticks(range(0, rows, step), hosts[:rows:step])
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"time ({unit})")
+    axes.set_title(look.title)
+    left_out = _left_out(len(hosts) - rows, len(stretches), len(shown))
+    alt = (
+        f"Gantt chart of hosts under {look.title}, seed {run.seed}: {len(shown)} stretches of "
+        f"tasks on {rows} hosts.{left_out}"
+    )
+    return picture(figure, f"cluster-gantt-{number}", alt, left_out.strip())
+
+
+def _time_unit(longest_ns: float) -> tuple[float, str]:
+    """As elsewhere, but hours where there are many seconds."""
+    return (HOUR_NS, "h") if longest_ns > 3 * HOUR_NS else words.time_unit(longest_ns)
+
+
+def _left_out(hosts: int, stretches: int, shown: int) -> str:
+    parts = [f"{hosts} more hosts" if hosts else "", f"{stretches - shown} more stretches"]
+    told = [part for part in parts if part and not part.startswith("0 ")]
+    return f" Not shown: {words.and_list(told)}." if told else ""
+
+
+def _bars(
+    stretches: pd.DataFrame, jobs: Mapping[str, int], rows: Mapping[str, int], length: float
+) -> tuple[list[Floats], list[str]]:
+    """Tasks that are on a host at once lie beside each other, each in the first free lane."""
+    found: list[tuple[float, float, int, int, str]] = []
+    lanes: dict[str, list[float]] = {}
+    ordered = stretches.sort_values("taken_ns", kind="stable")
+    names = (ordered[name].tolist() for name in ("job", "host", "taken_ns", "free_ns"))
+    for job, host, taken_ns, free_ns in zip(*names, strict=True):
+        own = lanes.setdefault(host, [])
+        lane = next((lane for lane, until in enumerate(own) if until <= taken_ns), len(own))
+        own[lane : lane + 1] = [free_ns]
+        shade = colour(f"policy-{jobs[job] % COLOURS}")
+        found.append((taken_ns / length, free_ns / length, rows[host], lane, shade))
+    most = max((len(own) for own in lanes.values()), default=1)
+    height = 0.84 / most
+    corners = []
+    for begin, end, row_, lane, _ in found:
+        low = row_ + 0.42 - lane * height
+        high = low - height
+        corners.append(np.array([(begin, low), (end, low), (end, high), (begin, high)]))
+    return corners, [shade for *_, shade in found]
+
+
+def said(summary: Mapping[str, Any]) -> str:
+    """What became of the jobs, where some were not done."""
+    parts = []
+    for entry in summary["policies"].values():
+        own = entry.get("cluster") or {}
+        if own and own["finished"] < own["count"]:
+            left = own["count"] - own["finished"]
+            parts.append(f"{entry['title']}: {left} of {own['count']} jobs")
+    return "; ".join(parts)

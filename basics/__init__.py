@@ -1,0 +1,1 @@
+"""What everybody may know: errors, units, bands, the record schema, whole files."""

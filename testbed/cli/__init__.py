@@ -1,0 +1,1 @@
+"""The command line. `commands.py` has all commands; the longer ones have a file each."""

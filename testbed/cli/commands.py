@@ -1,0 +1,238 @@
+"""The command line: `giveway doctor | list | run | sweep | report | agree | reproduce | …`.
+
+Exit codes: 0 done and all claims hold, 1 a claim does not hold, 2 bad input, 3 the machine cannot
+do it, 4 a run failed or something unforeseen happened, 130 interrupted, 141 nobody reads on.
+"""
+
+import re
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from basics import command, units
+from basics.errors import BadInput
+from testbed import engines
+from testbed.clean import clean as clean_up
+from testbed.cli import catalogue, doctor, on, places, reproduce
+from testbed.cli import sweep as sweeps
+from testbed.cli.results import AsJson, AsJunit, Told
+from testbed.cli.sweep import HOUR_S, INTERRUPTED
+from testbed.progress import Progress, counted
+from testbed.spec import load
+from testbed.spec.hosts import DOCKER
+from workloads import profiler, profiles
+
+
+class Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """A broken pipe in a run is not typer's to answer: with exit code 1, in silence."""
+        try:
+            return super().invoke(ctx)
+        except (OSError, EOFError) as error:
+            raise command.Escaped from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="When training shares a network with latency-sensitive traffic: who gives way, "
+    "and what does each side pay?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+console = Console()
+LEAST_DIGITS = 8  # of a digest: fewer could agree by chance
+
+
+def main() -> None:
+    """Run the command line; all trouble is one message and its exit code."""
+    command.run(app)
+
+
+def demand_digest(expect: str | None) -> None:
+    if expect is not None and not re.fullmatch(f"[0-9a-f]{{{LEAST_DIGITS},64}}", expect):
+        raise BadInput(
+            f"--expect {units.shown(expect)}: a digest is 64 digits 0-9a-f, as a run prints it at "
+            f"its end; its first {LEAST_DIGITS} will do"
+        )
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="an experiment file")],
+    out: Annotated[Path | None, typer.Option(help="where to put the results")] = None,
+    engine: Annotated[str, typer.Option(help=engines.CHOICE)] = engines.AUTO,
+    policy: Annotated[list[str] | None, typer.Option(help="only this policy (repeatable)")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="only this seed (repeatable)")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="override a key: topology.hosts=8")
+    ] = None,
+    hosts: Annotated[
+        str | None, typer.Option(help="what hosts are: namespaces or docker (containers)")
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="wait for another realtime run, up to an hour")
+    ] = False,
+    expect: Annotated[
+        str | None, typer.Option(help="the digest that the records must have (virtual engine)")
+    ] = None,
+    json_: AsJson = False,
+    junit: AsJunit = None,
+) -> None:
+    """Run an experiment and write its report.
+
+    Example: giveway run experiments/quickstart.yaml --out runs/first --seed 0
+    """
+    engines.resolve(engine)  # a mistyped name is said first
+    demand_digest(expect)
+    settings = [*(set_ or ()), *([] if hosts is None else [f"hosts={hosts}"])]
+    experiment = load(file, settings).only(policy or (), seed or ())
+    engine = engines.resolve(engine, containers=experiment.hosts == DOCKER)
+    if expect is not None and engine == "realtime":
+        raise BadInput("--expect: the realtime engine's records are never the same twice")
+    out = out or Path("runs") / f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    places.demand_folder(out)
+    told = Told.to(console, json_, junit)
+    from testbed.run import run_experiment  # Mininet, only where a run needs it
+
+    runs = len(experiment.arms) * len(experiment.seeds)
+    given = "giveway " + shlex.join(sys.argv[1:])
+    try:
+        with told.failing(experiment.name):
+            progress = Progress(told.console, runs)
+            run_experiment(experiment, out, engine, given, progress, HOUR_S if wait else 0)
+    except KeyboardInterrupt:
+        print("giveway: interrupted; everything is cleaned up", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    told.run(out, expect)
+
+
+sweeps.add_to(app, console)
+reproduce.add_to(app, console)
+on.add_to(app, console)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="the folder of a run")],
+    picture: Annotated[
+        Path | None, typer.Option(help="also draw who gains, who pays: a .png file")
+    ] = None,
+    json_: AsJson = False,
+    junit: AsJunit = None,
+) -> None:
+    """Write summary and report of a finished run again.
+
+    Example: giveway report runs/first --picture first.png
+    """
+    places.demand_results(folder)
+    if picture is not None:
+        places.demand_file("--picture", picture, ".png")
+    told = Told.to(console, json_, junit)
+    from analysis import report as reports
+    from analysis import sweep
+
+    if sweep.is_sweep(folder):
+        if picture is not None:
+            raise BadInput(f"--picture: {folder} is a sweep; name one of its points")
+        with told.failing(folder.name):
+            sweep.write(folder)
+        told.sweep(folder)
+        return
+    with told.failing(folder.name):
+        reports.write(folder)
+    if picture is not None:
+        reports.draw(folder, picture)
+    told.run(folder)
+
+
+@app.command()
+def agree(
+    reference: Annotated[Path, typer.Argument(help="the folder of a run")],
+    other: Annotated[Path, typer.Argument(help="the same experiment, run on another engine")],
+) -> None:
+    """Print how far two engines are apart on the same experiment.
+
+    Example: giveway agree runs/replay-virtual runs/replay-fluid
+    """
+    for folder in (reference, other):
+        places.demand_results(folder)
+    from analysis.agreement import compared
+
+    for part in compared(reference, other):
+        console.print(part, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def profile(
+    model: Annotated[str, typer.Option(help=", ".join(profiler.MODELS))],
+    out: Annotated[Path, typer.Option(help="where to put the profile, a .csv file")],
+    batch: Annotated[int, typer.Option(help="samples in a batch")] = 32,
+    repeats: Annotated[int, typer.Option(help="iterations to take medians of")] = 10,
+    scale_to: Annotated[
+        str | None, typer.Option(help="stretch the iteration to this time, like 280ms")
+    ] = None,
+) -> None:
+    """Measure a model's layers on this machine's CPU and write a layer profile (make torch).
+
+    Example: giveway profile --model resnet50 --batch 32 --scale-to 280ms --out mine.csv
+    """
+    try:
+        scale_to_ns = None if scale_to is None else units.time_ns(scale_to)
+    except ValueError as error:
+        raise BadInput(f"--scale-to: {error}") from None
+    order = profiler.Order(model, batch, repeats, scale_to_ns)
+    places.demand_file("--out", out, ".csv")
+    try:
+        with counted(console, f"{model}, iterations", profiler.steps(order)) as step:
+            measured = profiler.profile(order, out.stem, step)
+    except KeyboardInterrupt:
+        print("giveway: interrupted; nothing was written", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    profiles.write(out, measured)
+    console.print(measured.provenance, markup=False, highlight=False, soft_wrap=True)
+    total = f"{len(measured.layers)} layers, {units.format_size(measured.total_byte)}"
+    console.print(f"{total}: {out}", markup=False, highlight=False, soft_wrap=True)
+    if out.resolve().parent != profiles.FOLDER:
+        console.print(
+            f"to use it, copy it to workloads/profiles/ and write profile: {out.stem}",
+            soft_wrap=True,
+        )
+
+
+@app.command("doctor")
+def doctor_(measure: Annotated[bool, typer.Option(help="also measure capacity")] = False) -> None:
+    """Say what this machine can run, and what to do about the rest.
+
+    Example: giveway doctor --measure
+    """
+    if not doctor.examine(console, measure):
+        raise typer.Exit(3)
+
+
+@app.command("list")
+def list_() -> None:
+    """Show every experiment, policy, topology, profile and size distribution.
+
+    Example: giveway list
+    """
+    catalogue.show(console)
+
+
+@app.command()
+def clean() -> None:
+    """Remove what runs that were killed have left; runs that are alive are not touched.
+
+    Example: giveway clean
+    """
+    ended = clean_up()
+    for leftover in ended:
+        console.print(str(leftover), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{len(ended)} leftovers removed" if ended else "nothing was left over")

@@ -1,0 +1,172 @@
+"""What is known of a cluster while it runs: who holds what, and what became of every task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from basics.resources import Amounts
+from policies.cluster.scheduler import (
+    DONE,
+    LANDING,
+    NEVER,
+    RUNNING,
+    SUSPENDED,
+    SUSPENDING,
+    WAITING,
+    Ints,
+    Snapshot,
+)
+from workloads.busy_job import BusyJob
+
+Array = TypeVar("Array", bound=np.ndarray[Any, Any])
+
+
+@dataclass(slots=True, eq=False)
+class TaskStretch:
+    """Tasks of a job that run from the same moment on, until they end, are suspended or moved.
+
+    Their hosts are theirs from `taken_ns` until `free_ns`, and they work from `start_ns` to
+    `end_ns`.
+    """
+
+    job: int
+    tasks: Ints
+    hosts: Ints
+    taken_ns: int
+    start_ns: int
+    end_ns: int
+    free_ns: int = -1  # not yet
+    why: str = "stopped"  # finished, suspended, moved, or stopped by the run's end
+
+
+class Ledger:
+    """The columns of the snapshot, and the few ways in which they change."""
+
+    def __init__(self, jobs: Sequence[BusyJob], hosts: int, capacity: Amounts) -> None:
+        self.jobs = jobs
+        self.arrived = 0
+        count = [job.tasks for job in jobs]
+        self.capacity = np.tile(np.array(capacity, dtype=np.int64), (hosts, 1))
+        self.free = self.capacity.copy()
+        self.submitted_ns = np.array([job.submitted_ns for job in jobs], dtype=np.int64)
+        self.deadline_ns = np.array(
+            [NEVER if job.deadline_ns is None else job.deadline_ns for job in jobs], dtype=np.int64
+        )
+        self.demand = np.array([job.demand for job in jobs], dtype=np.int64)
+        self.gang = np.array([job.gang for job in jobs], dtype=bool)
+        self.alike = _kinds(jobs)
+        self.tasks = np.array(count, dtype=np.int64)
+        self.waiting = self.tasks.copy()
+        self.running = np.zeros_like(self.tasks)
+        self.suspended = np.zeros_like(self.tasks)
+        self.work_ns = np.array(
+            [NEVER if job.duration_ns is None else job.duration_ns for job in jobs], dtype=np.int64
+        )
+        self.first_task = np.cumsum([0, *count], dtype=np.int64)[:-1]
+        self.task_job = np.repeat(np.arange(len(jobs)), count)
+        self.task_state = np.full(sum(count), WAITING, dtype=np.int64)
+        self.task_host = np.full(sum(count), -1, dtype=np.int64)
+        self.task_left_ns = self.work_ns[self.task_job]
+        # Work of a job up to now: what ended stretches did, and for those that go on, their number
+        # times now less the sum of their starts.
+        self._done_ns = np.zeros_like(self.tasks)
+        self._working = np.zeros_like(self.tasks)
+        self._starts_ns = np.zeros_like(self.tasks)
+
+    def snapshot(self, now_ns: int, *, durations: bool) -> Snapshot:
+        here = self.arrived
+        tasks = int(self.first_task[here - 1] + self.tasks[here - 1]) if here else 0
+        attained = self._done_ns + self._working * now_ns - self._starts_ns
+        endless = self.work_ns == NEVER
+        left = np.where(endless, NEVER, self.tasks * np.where(endless, 0, self.work_ns) - attained)
+        return Snapshot(
+            now_ns,
+            capacity=_fixed(self.capacity),
+            free=_fixed(self.free),
+            submitted_ns=_fixed(self.submitted_ns[:here]),
+            deadline_ns=_fixed(self.deadline_ns[:here]),
+            demand=_fixed(self.demand[:here]),
+            gang=_fixed(self.gang[:here]),
+            alike=_fixed(self.alike[:here]),
+            tasks=_fixed(self.tasks[:here]),
+            waiting=_fixed(self.waiting[:here]),
+            running=_fixed(self.running[:here]),
+            suspended=_fixed(self.suspended[:here]),
+            attained_ns=_fixed(attained[:here]),
+            first_task=_fixed(self.first_task[:here]),
+            task_state=_fixed(self.task_state[:tasks]),
+            task_job=_fixed(self.task_job[:tasks]),
+            task_host=_fixed(self.task_host[:tasks]),
+            remaining_ns=_fixed(left[:here]) if durations else None,
+        )
+
+    def in_state(self, job: int, state: int) -> Ints:
+        first = int(self.first_task[job])
+        own = self.task_state[first : first + int(self.tasks[job])]
+        return first + np.flatnonzero(own == state)
+
+    def over(self, job: int, hosts: Ints) -> int | None:
+        """The first host that would hold more than it has; None: there is room."""
+        different, counts = np.unique(hosts, return_counts=True)
+        lacking = (self.free[different] < counts[:, None] * self.demand[job]).any(axis=1)
+        return int(different[lacking][0]) if lacking.any() else None
+
+    def take(self, job: int, tasks: Ints, hosts: Ints, *, lands: bool) -> None:
+        np.subtract.at(self.free, hosts, self.demand[job])
+        column = self.waiting if self.task_state[tasks[0]] == WAITING else self.suspended
+        column[job] -= len(tasks)
+        self.running[job] += len(tasks)
+        self.task_host[tasks] = hosts
+        self.task_state[tasks] = LANDING if lands else RUNNING
+
+    def work(self, stretch: TaskStretch) -> None:
+        """Its tasks begin to work, at its start."""
+        self.task_state[stretch.tasks] = RUNNING
+        self._working[stretch.job] += len(stretch.tasks)
+        self._starts_ns[stretch.job] += len(stretch.tasks) * stretch.start_ns
+
+    def stop(self, stretch: TaskStretch, now_ns: int) -> None:
+        """Its tasks work no longer, but still hold their hosts."""
+        stretch.end_ns = now_ns
+        count = len(stretch.tasks)
+        self._working[stretch.job] -= count
+        self._starts_ns[stretch.job] -= count * stretch.start_ns
+        self._done_ns[stretch.job] += count * (now_ns - stretch.start_ns)
+        if self.work_ns[stretch.job] != NEVER:
+            self.task_left_ns[stretch.tasks] -= now_ns - stretch.start_ns
+        self.running[stretch.job] -= count
+        self.task_state[stretch.tasks] = SUSPENDING
+
+    def take_again(self, job: int, tasks: Ints, hosts: Ints) -> None:
+        """Tasks that have stopped for a move hold their new hosts too."""
+        np.subtract.at(self.free, hosts, self.demand[job])
+        self.running[job] += len(tasks)
+        self.task_host[tasks] = hosts
+        self.task_state[tasks] = LANDING
+
+    def release(self, stretch: TaskStretch, now_ns: int) -> None:
+        """The hosts are free again."""
+        stretch.free_ns = now_ns
+        np.add.at(self.free, stretch.hosts, self.demand[stretch.job])
+
+    def leave(self, stretch: TaskStretch, now_ns: int, *, done: bool) -> None:
+        """Its tasks are done or suspended, and their hosts free again."""
+        self.release(stretch, now_ns)
+        self.task_state[stretch.tasks] = DONE if done else SUSPENDED
+        if not done:
+            self.suspended[stretch.job] += len(stretch.tasks)
+
+
+def _fixed(column: Array) -> Array:
+    seen = column.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _kinds(jobs: Sequence[BusyJob]) -> Ints:
+    """A number for each different ask: what a task needs, and how many are placed at once."""
+    numbers: dict[tuple[Amounts, int], int] = {}
+    asks = [(job.demand, job.tasks if job.gang else 0) for job in jobs]
+    return np.array([numbers.setdefault(ask, len(numbers)) for ask in asks], dtype=np.int64)

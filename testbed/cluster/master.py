@@ -1,0 +1,277 @@
+"""The mechanism of a cluster: tells a scheduler what happens, checks what it decides, and does it.
+
+Time comes out of a queue of moments: arrivals, ends of stretches, hosts that become free, looks.
+Busy jobs are done with that. Jobs whose tasks are processes will need somebody who starts them;
+what is decided, checked and noted stays here.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from basics import resources
+from basics.errors import RunFailed
+from basics.resources import Amounts
+from basics.units import format_time
+from policies.cluster.scheduler import (
+    RUNNING,
+    SUSPENDED,
+    WAITING,
+    Action,
+    Event,
+    Happened,
+    Ints,
+    Move,
+    Prioritise,
+    Reject,
+    Resume,
+    Ruling,
+    Scheduler,
+    Shift,
+    Start,
+    Suspend,
+)
+from testbed.cluster.ledger import Ledger, TaskStretch
+from workloads.busy_job import BusyJob
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a suspension and a resumption cost in time; a host is held meanwhile."""
+
+    suspend_ns: int = 0
+    resume_ns: int = 0
+
+
+FREE = Prices()
+
+
+class Master:
+    """One cluster under one scheduler, from the first arrival until nothing is left to do."""
+
+    def __init__(
+        self,
+        jobs: Sequence[BusyJob],
+        hosts: int,
+        capacity: Amounts,
+        scheduler: Scheduler,
+        prices: Prices = FREE,
+    ) -> None:
+        self.ledger = Ledger(jobs, hosts, capacity)
+        self.stretches: list[TaskStretch] = []
+        self.rejected: set[int] = set()
+        self.now_ns = 0
+        self._scheduler, self._prices = scheduler, prices
+        self._memory: Any = None
+        self._look_ns: int | None = None
+        self._leaving: list[TaskStretch] = []  # of this ruling
+        self._landing: list[TaskStretch] = []
+        self._on: dict[int, list[TaskStretch]] = {}  # by job, those that hold hosts and go on
+        self._queue: list[tuple[int, int, Callable[[], object]]] = []
+        self._ticket = count()
+        for number, job in enumerate(jobs):
+            self._at(job.submitted_ns, partial(self._arrive, number))
+
+    def run(self, until_ns: int, on_time: Callable[[int], None] = lambda time_ns: None) -> None:
+        """Go through all moments before this one; what runs then is stopped."""
+        while self._queue and self._queue[0][0] < until_ns:
+            time_ns, _, moment = heapq.heappop(self._queue)
+            if time_ns != self.now_ns:
+                on_time(time_ns)
+            self.now_ns = time_ns
+            moment()
+        for stretch in (one for several in self._on.values() for one in several):
+            stretch.start_ns = min(stretch.start_ns, until_ns)
+            stretch.end_ns = stretch.free_ns = until_ns
+        for stretch in self.stretches:
+            if stretch.free_ns < 0:  # it was leaving
+                stretch.free_ns = until_ns
+
+    # ---- what happens
+
+    def _at(self, time_ns: int, moment: Callable[[], object]) -> None:
+        heapq.heappush(self._queue, (time_ns, next(self._ticket), moment))
+
+    def _arrive(self, job: int) -> None:
+        self.ledger.arrived = job + 1
+        self._tell("arrived", [job])
+
+    def _end(self, stretch: TaskStretch) -> None:
+        if stretch.why == "stopped":  # else it was suspended or moved meanwhile
+            self._on[stretch.job].remove(stretch)
+            self.ledger.stop(stretch, self.now_ns)
+            self.ledger.leave(stretch, self.now_ns, done=True)
+            stretch.why = "finished"
+            self._tell("finished", [stretch.job])
+
+    def _land(self, stretches: list[TaskStretch]) -> None:
+        self._work(stretches)
+        self._tell("landed", [stretch.job for stretch in stretches])
+
+    def _leave(self, stretches: list[TaskStretch]) -> None:
+        for stretch in stretches:
+            self.ledger.leave(stretch, self.now_ns, done=False)
+        self._tell("suspended", [stretch.job for stretch in stretches])
+
+    def _wake(self, look_ns: int) -> None:
+        if self._look_ns == look_ns:  # else a later decision wanted another time, or none
+            self._tell("looked", [])
+
+    def _tell(self, what: Happened, jobs: list[int]) -> None:
+        snapshot = self.ledger.snapshot(self.now_ns, durations=self._scheduler.needs_durations)
+        event = Event(what, tuple(dict.fromkeys(jobs)))
+        decision = self._scheduler.decided(snapshot, event, self._memory)
+        self._memory = decision.memory
+        for action in decision.actions:
+            self._do(action)
+        # Whom one ruling suspends leave together, and whom it resumes land together.
+        if self._leaving:
+            self._at(self.now_ns + self._prices.suspend_ns, partial(self._leave, self._leaving))
+        if self._landing:
+            self._at(self.now_ns + self._prices.resume_ns, partial(self._land, self._landing))
+        self._leaving, self._landing = [], []
+        self._look_again(decision)
+
+    def _look_again(self, decision: Ruling) -> None:
+        look_ns = decision.look_ns
+        if look_ns is not None and look_ns <= self.now_ns:
+            raise self._illegal(
+                f"wants to look again at {format_time(look_ns)}, which is not later"
+            )
+        if look_ns is not None and look_ns != self._look_ns:
+            self._at(look_ns, lambda: self._wake(look_ns))
+        self._look_ns = look_ns
+
+    # ---- what is decided
+
+    def _do(self, action: Action) -> None:
+        if not 0 <= action.job < self.ledger.arrived or action.job in self.rejected:
+            raise self._illegal(f"decides on job {action.job}, which is not there")
+        if isinstance(action, Start):
+            self._enter(action.job, action.hosts, WAITING, "start", 0)
+        elif isinstance(action, Resume):
+            self._enter(action.job, action.hosts, SUSPENDED, "resume", self._prices.resume_ns)
+        elif isinstance(action, Suspend):
+            self._suspend(action.job)
+        elif isinstance(action, Move):
+            self._move(action)
+        elif isinstance(action, Reject):
+            self._reject(action.job)
+        else:
+            self._refuse(action)
+
+    def _enter(
+        self, job: int, hosts: tuple[int, ...], state: int, verb: str, price_ns: int
+    ) -> None:
+        there = self.ledger.in_state(job, state)
+        chosen = self._checked(job, hosts, verb)
+        if not 0 < len(hosts) <= len(there):
+            raise self._illegal(
+                f"{verb}s {len(hosts)} tasks of {self._name(job)}, which has {len(there)} to {verb}"
+            )
+        if self.ledger.gang[job] and len(hosts) != self.ledger.tasks[job]:
+            raise self._illegal(
+                f"{verb}s {len(hosts)} of the {self.ledger.tasks[job]} tasks of {self._name(job)}, "
+                "which run together or not at all"
+            )
+        tasks = there[: len(hosts)]
+        self.ledger.take(job, tasks, chosen, lands=state == SUSPENDED)
+        begun = self._begun(job, tasks, chosen, self.now_ns + price_ns)
+        if state == SUSPENDED:
+            self._landing += begun
+        else:
+            self._work(begun)
+
+    def _begun(self, job: int, tasks: Ints, hosts: Ints, start_ns: int) -> list[TaskStretch]:
+        """Tasks of a job with the same work left are one stretch."""
+        left_ns = self.ledger.task_left_ns[tasks]
+        begun = []
+        for work_ns in np.unique(left_ns):
+            same = left_ns == work_ns
+            end_ns = min(start_ns + int(work_ns), np.iinfo(np.int64).max)
+            begun.append(TaskStretch(job, tasks[same], hosts[same], self.now_ns, start_ns, end_ns))
+        self.stretches += begun
+        self._on.setdefault(job, []).extend(begun)
+        return begun
+
+    def _work(self, stretches: list[TaskStretch]) -> None:
+        for stretch in stretches:
+            self.ledger.work(stretch)
+            self._at(stretch.end_ns, partial(self._end, stretch))
+
+    def _suspend(self, job: int) -> None:
+        self._leaving += self._stop(job, "suspends", "suspended")
+
+    def _stop(self, job: int, verb: str, why: str) -> list[TaskStretch]:
+        on = self._on.get(job, [])
+        if not on or len(self.ledger.in_state(job, RUNNING)) != self.ledger.running[job]:
+            raise self._illegal(f"{verb} {self._name(job)}, which does not run")
+        del self._on[job]
+        for stretch in on:
+            self.ledger.stop(stretch, self.now_ns)
+            stretch.why = why
+        return on
+
+    def _move(self, action: Move) -> None:
+        """The new hosts are held from now on, the old ones until the tasks have left."""
+        running = int(self.ledger.running[action.job])
+        chosen = self._checked(action.job, action.hosts, "move")
+        if len(chosen) != running:
+            raise self._illegal(
+                f"moves {self._name(action.job)} to {len(chosen)} places; it has {running} tasks"
+            )
+        stopped = self._stop(action.job, "moves", "moved")
+        tasks = np.concatenate([stretch.tasks for stretch in stopped])
+        self.ledger.take_again(action.job, tasks, chosen)
+        left_ns = self.now_ns + self._prices.suspend_ns
+        for stretch in stopped:
+            self._at(left_ns, partial(self.ledger.release, stretch, left_ns))
+        start_ns = left_ns + self._prices.resume_ns
+        begun = self._begun(action.job, tasks, chosen, start_ns)
+        self._at(start_ns, partial(self._land, begun))
+
+    def _reject(self, job: int) -> None:
+        if self.ledger.waiting[job] != self.ledger.tasks[job]:
+            raise self._illegal(f"rejects {self._name(job)}, which has been started")
+        self.ledger.waiting[job] = 0
+        self.rejected.add(job)
+
+    def _refuse(self, action: Shift | Prioritise) -> None:
+        what, lacks = (
+            ("shifts", "has no iterations")
+            if isinstance(action, Shift)
+            else ("prioritises", "sends nothing")
+        )
+        raise self._illegal(f"{what} {self._name(action.job)}, a busy job, which {lacks}")
+
+    def _checked(self, job: int, hosts: tuple[int, ...], verb: str) -> Ints:
+        chosen = np.array(hosts, dtype=np.int64)
+        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(self.ledger.capacity)):
+            raise self._illegal(f"{verb}s {self._name(job)} on a host that is not there")
+        full = self.ledger.over(job, chosen)
+        if full is not None:
+            free = self.ledger.free[full].tolist()
+            asked = int((chosen == full).sum()) * self.ledger.demand[job]
+            name, have, need = next(
+                (name, have, need)
+                for name, have, need in zip(resources.NAMES, free, asked.tolist(), strict=True)
+                if need > have
+            )
+            raise self._illegal(
+                f"{verb}s {self._name(job)} on h{full + 1}, which would take "
+                f"{resources.said(name, need)} of {resources.said(name, have)} that is free"
+            )
+        return chosen
+
+    def _name(self, job: int) -> str:
+        return self.ledger.jobs[job].name
+
+    def _illegal(self, what: str) -> RunFailed:
+        return RunFailed(
+            f"the placement {self._scheduler.name} {what} (at {format_time(self.now_ns)})"
+        )

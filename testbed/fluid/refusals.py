@@ -1,0 +1,90 @@
+"""What an experiment file may ask of a kernel and not of a simulation: refused, key by key.
+
+A key that would change nothing here is not taken silently: who asked for it would believe the
+numbers. What is written out as a default in every resolved file (`offload: auto`) asks for nothing.
+"""
+
+from collections.abc import Iterator
+
+from basics.errors import CannotRun
+from testbed.fluid.disciplines import refusal
+from testbed.spec import Experiment, TrainingJob
+from testbed.spec.hosts import DOCKER
+
+TCP = ("cubic", "dctcp")
+ELSEWHERE = "use `--engine virtual`"
+
+
+def demand_simulable(experiment: Experiment) -> None:
+    """Raise CannotRun for the first key that only a kernel can honour."""
+    for reasons in (of_the_machine, of_jobs, of_policies, of_cluster):
+        for reason in reasons(experiment):
+            raise CannotRun(reason)
+
+
+def of_the_machine(experiment: Experiment) -> Iterator[str]:
+    if experiment.hosts == DOCKER:
+        yield "hosts: docker needs `--engine realtime`: a simulation has no containers"
+    if experiment.dilation not in ("auto", 1.0):
+        yield (
+            f"dilation: {experiment.dilation} makes no sense in a simulation, whose time is exact "
+            "already: leave it out"
+        )
+    if experiment.offload != "auto":
+        yield (
+            f"offload: {'on' if experiment.offload else 'off'} is about packets, and a simulation "
+            f"has none: leave it out, or {ELSEWHERE}"
+        )
+    if experiment.tcp not in TCP:
+        yield (
+            f"tcp: {experiment.tcp} is not simulated, only {' and '.join(TCP)} are: take one of "
+            f"them, or {ELSEWHERE}"
+        )
+    if experiment.transport.window_byte is not None:
+        yield (
+            "tcp.window: the simulation knows the kernel's own windows only: leave it out, or "
+            f"{ELSEWHERE}"
+        )
+    if experiment.transport.rto_min_ns is not None:
+        yield f"tcp.rto_min: a simulation has no timers to set: leave it out, or {ELSEWHERE}"
+    if experiment.on_failure != "end":
+        yield (
+            f"on_failure: {experiment.on_failure} is for tasks that die, and in a simulation none "
+            f"does: leave it out, or {ELSEWHERE}"
+        )
+
+
+def of_jobs(experiment: Experiment) -> Iterator[str]:
+    for index, job in enumerate(experiment.training):
+        for key, reason in of_job(job):
+            yield f"training.{index}.{key}: {reason} (job {job.name})"
+
+
+def of_job(job: TrainingJob) -> Iterator[tuple[str, str]]:
+    if job.backend != "native":
+        yield (
+            "backend",
+            f"{job.backend} is real software, and the fluid engine only simulates: {ELSEWHERE}, or "
+            "`backend: native`",
+        )
+    if job.check:
+        yield (
+            "check",
+            f"true adds real numbers up, and a simulation sends none: leave it out, or {ELSEWHERE}",
+        )
+
+
+def of_cluster(experiment: Experiment) -> Iterator[str]:
+    for index, entry in enumerate(experiment.cluster.jobs if experiment.cluster else ()):
+        if entry.kind != "busy":
+            yield (
+                f"cluster.jobs.{index}.kind: {entry.kind} jobs, whose speed comes out of the "
+                "network, do not come and go yet: take busy ones, or start them under training:"
+            )
+
+
+def of_policies(experiment: Experiment) -> Iterator[str]:
+    for index, choice in enumerate(experiment.policies):
+        unknown = refusal(choice.link_policy, experiment.kinds_of_ports)
+        if unknown is not None:
+            yield f"policies.{index}: {choice.policy} has what is not simulated: {unknown}"

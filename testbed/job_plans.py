@@ -1,0 +1,46 @@
+"""From an experiment's jobs to what their ranks know, the same for every engine. Pure."""
+
+from testbed.engine import Run
+from testbed.spec import Experiment, TrainingJob
+from workloads.job_plan import JobPlan
+
+
+def native_jobs(experiment: Experiment) -> list[tuple[int, TrainingJob]]:
+    """The jobs whose ranks are Giveway's own, each with its place in the experiment."""
+    return [(at, job) for at, job in enumerate(experiment.training) if job.backend == "native"]
+
+
+def job_plan(run: Run, job: TrainingJob) -> JobPlan:
+    policy = run.choice.link_policy
+    steered = run.steers(job.name)
+    transfer = run.choice.transfer or job.sending
+    told = run.choice.transfer or job.transfer
+    return JobPlan(
+        name=job.name,
+        aggregation=job.aggregation,
+        workers=len(job.host_names),
+        servers=len(job.server_names),
+        layers=job.scaled_profile.layers,
+        fusion_byte=job.fusion_byte,
+        transfer=transfer.transfer_policy.plain(),
+        parted=job.has_servers and told is not None,
+        groups=job.groups,
+        update_byte_s=job.update_byte_s,
+        rate_bps=run.experiment.topology.rate_bps,
+        seed=run.seed,
+        barrier=job.barrier,
+        start_ns=job.start_ns,
+        steps=job.steps,
+        gradient_byte=job.gradient_byte,
+        staleness=job.staleness,
+        check=job.check,
+        bands=policy.bands,
+        band=run.bands[job.name],
+        steered_by=policy.plain() if steered else None,
+        control_band=policy.flows if steered else None,  # a few bytes, that all wait for
+    )
+
+
+def rank_hosts(job: TrainingJob) -> tuple[str, ...]:
+    """Where its ranks run: workers, then servers."""
+    return job.host_names + job.server_names

@@ -1,0 +1,1 @@
+"""Another machine, for `giveway on`: ship, set up, run, fetch."""

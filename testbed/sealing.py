@@ -1,0 +1,189 @@
+"""Turns the journals of a run into tables: `finished` is written last of all.
+
+A table is written under another name and renamed; the manifest that says `finished` comes after
+every table. So a folder that says so is whole, whatever happened to the machine.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from basics import digests
+from basics.files import digest_of, whole, write_json
+from basics.records import SCHEMA_VERSION, TABLES
+from testbed import machine, stacks
+from testbed.engine import Performance, Run, Setting
+from testbed.fidelity import SIMULATED, verdict
+from testbed.run_folder import Row, RunFolder, now
+from workloads.schedule import Schedule, schedule_of
+
+
+def sealed(
+    run: Run,
+    folder: RunFolder,
+    setting: Setting,
+    engine: str,
+    perform: Callable[[], Performance],
+    found: Mapping[str, list[Row]] | None = None,
+    **more: Any,
+) -> None:
+    """Perform a run and seal its folder; if it fails, the folder says so.
+
+    `found`: the records, where they are in memory instead of in journals.
+    """
+    manifest: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "engine": engine,
+        "policy": run.choice.policy,
+        "label": run.choice.label,
+        "seed": run.seed,
+        "run_id": run.run_id,
+        "dilation": setting.wiring.dilation,
+        "capacity_bps": setting.capacity_bps,
+        "versions": machine.versions() | stacks.versions(run.experiment),
+        "kernel": machine.kernel(),
+        "started": now(),
+        "bands": run.bands,
+        "placement": None if run.placement is None else run.placement.plain(),
+        "backends": {job.name: job.backend for job in run.experiment.training},
+        **more,
+    }
+    try:
+        performance = perform()
+        judged, reasons = (
+            (SIMULATED, []) if performance.simulated else verdict(performance.measured)
+        )
+        manifest["network"] = performance.network
+        if performance.lost:
+            manifest["lost"] = performance.lost
+        manifest["fidelity"] = {
+            "verdict": judged,
+            "reasons": reasons,
+            "measured": performance.measured,
+        }
+        records = tables(run, folder.read_journals() if found is None else found)
+        seal(folder, records, {**manifest, "finished": now()})
+    except BaseException as error:
+        folder.fail(manifest, str(error) or type(error).__name__)
+        raise
+
+
+def seal(folder: RunFolder, records: Mapping[str, list[Row]], manifest: Mapping[str, Any]) -> None:
+    """Write every table, then the manifest that says `finished`, then drop the journals."""
+    written = {
+        name: write_table(folder, name, schema, records.get(name, []))
+        for name, schema in TABLES.items()
+    }
+    write_json(
+        folder.path / "manifest.json",
+        {
+            "status": "finished",
+            "digest": digests.of_records(records),
+            digests.TABLE_DIGESTS: written,
+            **manifest,
+        },
+    )
+    for journal in folder.journals.iterdir():
+        journal.unlink()
+    folder.journals.rmdir()
+
+
+def trouble(path: Path, engine: str, label: str, seed: int) -> str | None:
+    """What is wrong with a folder that should hold this run, sealed; None if it does.
+
+    Whole tables are not enough: what they hold must still be what the manifest says.
+    """
+    for name in ("manifest.json", *(f"{table}.parquet" for table in TABLES)):
+        if not (path / name).is_file():
+            return f"{name} is missing"
+    try:
+        manifest = json.loads((path / "manifest.json").read_text())
+        if manifest.get("status") != "finished":
+            return f"its status is {manifest.get('status')}"
+        found = (
+            manifest["schema_version"],
+            manifest["engine"],
+            manifest["label"],
+            manifest["seed"],
+        )
+        if found != (SCHEMA_VERSION, engine, label, seed):
+            return "it is another run's folder"
+        if digests.TABLE_DIGESTS not in manifest:  # then reading them is all that can be tried
+            for name in TABLES:
+                pq.ParquetFile(digests.table_file(path, name)).read()
+        return digests.damage(path, manifest)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        return f"it cannot be read ({type(error).__name__})"
+
+
+def write_table(folder: RunFolder, name: str, schema: pa.Schema, rows: list[Row]) -> str:
+    """Write a table; returns the digest of its file."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    table = pa.table(
+        [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)],
+        schema=schema,
+    )
+    with whole(digests.table_file(folder.path, name)) as beside:
+        pq.write_table(table, beside)
+        return digest_of(beside)
+
+
+def tables(run: Run, found: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """The records of a run, from what its tasks wrote."""
+    flows = flow_rows(run, schedule_of(run.experiment, run.seed), found)
+    return {**found, "flows": flows, "jobs": job_rows(run, found)}
+
+
+def job_rows(run: Run, found: Mapping[str, list[Row]]) -> list[Row]:
+    """What became of each job, from its iterations and what its tasks said of failures."""
+    made: dict[str, dict[int, int]] = {}
+    ended: dict[str, int] = {}
+    for job, worker, _, _, end_ns, *_ in found.get("iterations", []):
+        steps = made.setdefault(job, {})
+        steps[worker] = steps.get(worker, 0) + 1
+        ended[job] = max(end_ns, ended.get(job, 0))
+    broken: dict[str, str] = {}
+    for job, _, why in sorted(found.get("failures", []), key=lambda row: row[1]):
+        broken.setdefault(job, why)
+    rows: list[Row] = []
+    for job in run.experiment.training:
+        steps = made.get(job.name, {})
+        slowest = min((steps.get(rank, 0) for rank in range(len(job.host_names))), default=0)
+        finished = job.steps is not None and slowest >= job.steps
+        why = None if finished else broken.get(job.name)
+        status = "finished" if finished else "failed" if why else "stopped"
+        end_ns = ended[job.name] if finished else None
+        rows.append([job.name, job.start_ns, end_ns, job.steps, slowest, status, why])
+    return rows
+
+
+def flow_rows(run: Run, schedule: Schedule, found: Mapping[str, list[Row]]) -> list[Row]:
+    """One row a scheduled flow, finished or not, in the order of the schedule."""
+    started = dict(map(tuple, found.get("start", [])))
+    ended = dict(map(tuple, found.get("end", [])))
+    hosts = run.experiment.host_names
+    mixes = [
+        (mix.name, run.choice.link_policy.bands.index(run.bands[mix.name]))
+        for mix in run.experiment.flows
+    ]
+    columns = (
+        column.tolist()
+        for column in (
+            schedule.flow,
+            schedule.mix,
+            schedule.src,
+            schedule.dst,
+            schedule.size_byte,
+            schedule.start_ns,
+        )
+    )
+    rows: list[Row] = []
+    for flow, mix, src, dst, size_byte, start_ns in zip(*columns, strict=True):
+        name, priority = mixes[mix]
+        times = start_ns, started.get(flow), ended.get(flow)
+        rows.append([flow, name, hosts[src], hosts[dst], size_byte, priority, *times])
+    return rows

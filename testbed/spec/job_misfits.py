@@ -1,0 +1,108 @@
+"""What does not fit together in one training job of an experiment file, each with its key."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from basics import units
+from testbed.spec.mistakes import At
+from workloads.collectives.parameter_server import NUMBER_BYTE
+from workloads.job_plan import READY
+
+if TYPE_CHECKING:
+    from testbed.spec.jobs import TrainingJob
+
+RING = "ring"
+
+
+def misfits(job: "TrainingJob") -> Iterator[At]:
+    given = job.model_fields_set
+    if job.stagger_ns and job.count is None:
+        yield At(["stagger"], "found without count; one job has start alone")
+    if job.has_servers and job.backend != "native":
+        yield At(
+            ["backend"], f"found {job.backend}; a parameter-server job is native: leave it out"
+        )
+    elif job.backend != "native":
+        yield from _misfits_of_its_stack(job)
+    profile = job.scaled_profile
+    if max(profile.total_byte, profile.compute_ns) > units.LARGEST:
+        yield At(["model"], f"found more than {units.LARGEST} bytes or ns of {job.profile}")
+    yield from _misfits_of_its_transfers(job)
+    if not job.has_servers:
+        for key in ("gradient", "servers", "servers_on", "synchronisation", "stale", "update"):
+            if given & {key, f"{key}_byte", f"{key}_byte_s"}:
+                why = f"found beside aggregation: {job.aggregation}; it is for "
+                yield At([key], why + "parameter-server jobs")
+        return
+    whole = job.transfer is None
+    for key, other in (
+        ("order", job.order != "fifo"),
+        ("barrier", not job.barrier and whole),
+    ):
+        if other:
+            yield At(
+                [key],
+                "found in a parameter-server job, which pushes gradients as they become ready "
+                "and waits as synchronisation and stale say: leave it out, or add transfer",
+            )
+    if job.update_byte_s is not None and whole:
+        yield At(["update"], "found without transfer; whole models are updated in no time")
+    if job.stale and job.synchronisation == "async":
+        yield At(["stale"], "found beside synchronisation: async, which waits for nobody")
+    if job.servers * NUMBER_BYTE > profile.total_byte:
+        yield At(
+            ["servers"],
+            f"found {job.servers}; a model of {units.format_size(job.model_byte)} does not "
+            "have that many numbers",
+        )
+    elif job.gradient_byte is not None:
+        yield from _misfits_of_its_gradient(job, job.gradient_byte)
+
+
+def _misfits_of_its_gradient(job: "TrainingJob", gradient_byte: int) -> Iterator[At]:
+    found = f"found {units.format_size(gradient_byte)}"
+    if not job.servers * NUMBER_BYTE <= gradient_byte <= job.model_byte:
+        yield At(
+            ["gradient"],
+            f"{found}; it is at most the model, {units.format_size(job.model_byte)}, and a "
+            "number or more for each server",
+        )
+    elif job.check:
+        yield At(["gradient"], f"{found} beside check: true, which adds whole gradients up")
+
+
+def _misfits_of_its_transfers(job: "TrainingJob") -> Iterator[At]:
+    given = job.model_fields_set
+    if job.groups != READY and (job.has_servers or job.backend != "native"):
+        yield At(["groups"], f"found {job.groups}; it is for native jobs with a collective")
+    if job.transfer is None:
+        return
+    name = job.transfer.policy
+    if "order" in given:
+        yield At(["order"], "found beside transfer, of which it is the short form")
+    if job.backend != "native":
+        yield At(["transfer"], f"found beside backend: {job.backend}; it is for native jobs")
+    if job.has_servers or not job.transfer.transfer_policy.fuses:
+        if "fusion_byte" in given:
+            yield At(["fusion"], f"found beside transfer: {name}, which fuses nothing here")
+        if job.groups != READY and not job.has_servers:
+            yield At(["groups"], f"found beside transfer: {name}, which fuses nothing")
+    fault = job.fault_of(job.transfer)
+    if fault is not None:
+        yield At(["transfer"], fault)
+
+
+def _misfits_of_its_stack(job: "TrainingJob") -> Iterator[At]:
+    """A real stack starts at once, trains to the end, and decides itself what it sends when."""
+    late = {"steps": job.steps, "start": job.start_ns, "stagger": job.stagger_ns}
+    for key in (key for key, value in late.items() if value):
+        yield At([key], f"found beside backend: {job.backend}; it is for the native backend")
+    for key, own, found in (("order", "fifo", job.order), ("barrier", True, job.barrier)):
+        if found != own:
+            yield At(
+                [key],
+                f"found {str(found).lower()} beside backend: {job.backend}, which sends "
+                "gradients as they become ready and waits for all of them: leave it out",
+            )
+    if job.aggregation != RING and not job.has_servers:
+        yield At(["aggregation"], f"found {job.aggregation}; {job.backend} has its ring")

@@ -1,0 +1,225 @@
+"""The training jobs of an experiment file: what each computes and sends, and where it runs.
+
+An entry with `count: 21` is 21 jobs; testbed.spec.placing writes them out.
+"""
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+
+from basics import units
+from basics.hints import nearest
+from basics.units import shown
+from testbed.spec.job_misfits import RING, misfits
+from testbed.spec.job_values import byte_rate, read_servers_on, read_workers
+from testbed.spec.mistakes import At, collected
+from testbed.spec.transfer import TransferChoice
+from testbed.spec.values import (
+    Flag,
+    SafeName,
+    SomeSize,
+    SomeTime,
+    Spec,
+    Time,
+    integer,
+    one_of,
+    usable,
+)
+from workloads import collectives, profiles
+from workloads.job_plan import FIXED_GROUPS, PARAMETER_SERVER, READY
+from workloads.jobports import MOST_JOBS
+
+MOST_STEPS = 2**31 - 1
+
+_profile = usable("profile", profiles.available, "; `giveway profile` makes one")
+
+
+class TrainingJob(Spec):
+    what: ClassVar[str] = "a training job"
+
+    name: SafeName
+    profile: Annotated[str, BeforeValidator(_profile)]
+    model_byte: SomeSize = Field(alias="model")
+    aggregation: Annotated[
+        str, BeforeValidator(one_of("aggregation", *collectives.reducing(), PARAMETER_SERVER))
+    ] = RING
+    workers: Annotated[Literal["all"] | int | tuple[str, ...], BeforeValidator(read_workers)] = (
+        "all"
+    )
+    iteration_ns: SomeTime = Field(alias="iteration")
+    fusion_byte: SomeSize = Field(alias="fusion", default=64_000_000)
+    order: Annotated[str, BeforeValidator(one_of("order", "fifo", "layer"))] = "fifo"
+    transfer: TransferChoice | None = None
+    groups: Annotated[str, BeforeValidator(one_of("kind of groups", READY, *FIXED_GROUPS))] = READY
+    barrier: Flag = True
+    backend: Annotated[str, BeforeValidator(one_of("backend", "native", "torch", "horovod"))] = (
+        "native"
+    )
+    check: Flag = False  # test mode: real numbers are summed, and the sums checked
+    count: Annotated[int, BeforeValidator(integer(1, MOST_JOBS))] | None = None
+    family: SafeName | None = None  # whom reports count it to; a count's jobs are one by themselves
+    start_ns: Time = Field(alias="start", default=0)
+    stagger_ns: Time = Field(alias="stagger", default=0)  # of a count: each starts later by this
+    steps: Annotated[int, BeforeValidator(integer(1, MOST_STEPS))] | None = None
+    gradient_byte: SomeSize | None = Field(alias="gradient", default=None)  # None: as the model
+    servers: Annotated[int, BeforeValidator(integer(1, MOST_JOBS))] = 1
+    servers_on: Annotated[str | tuple[str, ...], BeforeValidator(read_servers_on)] = "spread"
+    synchronisation: Annotated[str, BeforeValidator(one_of("synchronisation", "sync", "async"))] = (
+        "sync"
+    )
+    stale: Annotated[int, BeforeValidator(integer(0, MOST_STEPS))] = 0
+    update_byte_s: Annotated[int, BeforeValidator(byte_rate)] | None = Field(
+        alias="update", default=None
+    )
+    _host_names: tuple[str, ...] = PrivateAttr(())
+    _entry: int = PrivateAttr(0)
+
+    @classmethod
+    def normal(cls, data: Any) -> Any:
+        """A job without a model size or an iteration time takes its profile's."""
+        try:
+            profile = profiles.available()[_profile(data["profile"])]
+        except (KeyError, TypeError, ValueError):  # said where the key itself is checked
+            return data
+        return {
+            "model": units.format_size(profile.nominal_model_byte),
+            "iteration": units.format_time(profile.nominal_iteration_ns),
+            **data,
+        }
+
+    @classmethod
+    def keys(cls, data: dict[Any, Any]) -> dict[str, bool]:
+        """What the profile fills in is not the file's to say, nor missing if the profile is."""
+        return {**super().keys(data), "model": False, "iteration": False}
+
+    @model_validator(mode="after")
+    def _fits_its_aggregation(self) -> Self:
+        collected(misfits(self))
+        return self
+
+    def fault_of(self, transfer: TransferChoice) -> str | None:
+        """Why this job cannot send so."""
+        if self.gradient_byte is not None:
+            return "found beside gradient; what is pushed in parts is as large as what comes back"
+        return transfer.fault(self.scaled_profile, checks_models=self.has_servers and self.check)
+
+    @property
+    def has_servers(self) -> bool:
+        return self.aggregation == PARAMETER_SERVER
+
+    @property
+    def sending(self) -> TransferChoice:
+        """How it sends its tensors if its policy says nothing else."""
+        return self.transfer or TransferChoice.named(self.order)
+
+    @property
+    def server_names(self) -> tuple[str, ...]:
+        """Where the servers run, shard by shard; none in a ring."""
+        if not self.has_servers:
+            return ()
+        assert isinstance(self.servers_on, tuple), "a job of an experiment has been placed"
+        return self.servers_on
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Where the workers run, rank by rank."""
+        return self._host_names
+
+    @property
+    def staleness(self) -> int | None:
+        """How far a worker may be ahead of the slowest; None: as far as it gets."""
+        return None if self.synchronisation == "async" else self.stale
+
+    @property
+    def entry(self) -> int:
+        """Which entry of the file this job comes from."""
+        return self._entry
+
+    @property
+    def scaled_profile(self) -> profiles.Profile:
+        """The layers as this job computes and sends them."""
+        return profiles.load(self.profile).scaled(self.model_byte, self.iteration_ns)
+
+    def settle(self, hosts: tuple[str, ...], duration_ns: int | None) -> None:
+        """Give every worker its host. Called once, when the jobs of an experiment are placed."""
+        if duration_ns is not None and self.start_ns >= duration_ns:
+            raise At(
+                ["start"],
+                f"found {units.format_time(self.start_ns)} for {self.name}; it must be before the "
+                f"end, {units.format_time(duration_ns)}",
+            )
+        try:
+            self._host_names = self._found_hosts(hosts)
+        except ValueError as error:
+            raise At(["workers"], str(error)) from None
+        self._entry = 0  # only complaints need it, and a resolved file has other entries
+
+    def _found_hosts(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        if isinstance(self.workers, tuple):
+            there = set(hosts)
+            for name in self.workers:
+                if name not in there:
+                    raise ValueError(f"found {shown(name)}, an unknown host{nearest(name, hosts)}")
+            if len(set(self.workers)) < len(self.workers):
+                raise ValueError("found a host twice; every worker needs a host of its own")
+            found = self.workers
+        else:
+            # A worker beside its own server would not use the network.
+            taken = set(self.server_names)
+            free = tuple(name for name in hosts if name not in taken) if taken else hosts
+            count = len(free) if self.workers == "all" else self.workers
+            if count > len(free):
+                beside = " without a server of this job" if self.has_servers else ""
+                raise ValueError(
+                    f"found {shown(count)} workers, but there are only {len(free)} hosts{beside}"
+                )
+            found = free[: max(0, count)]
+        least = 1 if self.has_servers else 2
+        if len(found) < least:
+            what = f"aggregation: {self.aggregation}"
+            raise ValueError(f"found {len(found)} workers; {what} needs {least} or more")
+        if not self.has_servers:
+            odd = collectives.available()[self.aggregation].refuses(len(found))
+            if odd is not None:
+                raise ValueError(f"found {len(found)} workers; {self.aggregation} {odd}")
+        return found
+
+    def plain(self) -> dict[str, Any]:
+        workers = list(self.workers) if isinstance(self.workers, tuple) else self.workers
+        plain: dict[str, Any] = {
+            "name": self.name,
+            "profile": self.profile,
+            "model": units.format_size(self.model_byte),
+            "aggregation": self.aggregation,
+            "workers": workers,
+            "iteration": units.format_time(self.iteration_ns),
+            "barrier": self.barrier,
+            "backend": self.backend,
+            "check": self.check,
+            "start": units.format_time(self.start_ns),
+        }
+        if self.transfer is None:
+            plain["order"] = self.order
+        else:
+            plain["transfer"] = self.transfer.plain()
+        parted = self.transfer is not None and self.has_servers
+        if not parted and self.sending.transfer_policy.fuses:
+            plain["fusion"] = units.format_size(self.fusion_byte)
+        if self.groups != READY:
+            plain["groups"] = self.groups
+        if self.update_byte_s is not None:
+            plain["update"] = f"{units.format_size(self.update_byte_s)}/s"
+        if self.family is not None:
+            plain["family"] = self.family
+        if self.steps is not None:
+            plain["steps"] = self.steps
+        if self.has_servers:
+            plain |= {
+                "servers": self.servers,
+                "servers_on": list(self.server_names),
+                "synchronisation": self.synchronisation,
+                "stale": self.stale,
+            }
+        if self.gradient_byte is not None:
+            plain["gradient"] = units.format_size(self.gradient_byte)
+        return plain

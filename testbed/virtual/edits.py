@@ -1,0 +1,90 @@
+"""What of the kernel's source is changed, each line with its reason: an exact clock, and speed."""
+
+from workloads.sockets import TCP_DRAIN
+
+HZ = 250
+TICK_NS = 10**9 // HZ  # the shortest time of its timers that are not exact, TCP's among them
+
+# File, text in the source, text in its place.
+EDITS = (
+    # The clock counts nanoseconds, not units of 256 ns, and reading it takes 1 ns, not 256.
+    ("arch/um/include/linux/time-internal.h",
+     "#define TIMER_MULTIPLIER 256", "#define TIMER_MULTIPLIER 1"),
+    # A timer fires at its nanosecond, not 500 ns later when the rounded clock was too early.
+    ("arch/um/include/linux/time-internal.h",
+     "#define TIMER_MIN_DELTA  500", "#define TIMER_MIN_DELTA  1"),
+    ("arch/um/kernel/time.c", "\tdelta += 1;\n", ""),
+    # tc hands over delays and bursts in ticks: of 1 ns, not of 64 ns (10 us became 9.984 us).
+    ("include/net/pkt_sched.h", "PSCHED_SHIFT\t\t\t6", "PSCHED_SHIFT\t\t\t0"),
+    # Randomness comes from the kernel's command line and the virtual clock, not from the host
+    # nor from the moment at which one of its signals arrived.
+    ("arch/um/os-Linux/util.c",
+     "return getrandom(buf, len, flags);", "memset(buf, 0, len);\n\treturn len;"),
+    ("kernel/irq/handle.c", "\tadd_interrupt_randomness(desc->irq_data.irq);\n", ""),
+    # TCP's shortest timers are two ticks: 8 ms as on Debian's own kernel, not 20 ms.
+    ("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100", f"config HZ\n\tint\n\tdefault {HZ}"),
+    # TCP tries at once again when its host's own queue is full, and no time passes meanwhile: the
+    # queue would stay full for ever. After a thousand vain tries at one instant, 1 us passes.
+    ("net/ipv4/tcp_output.c", "#include <net/tcp.h>\n",
+     "#include <net/tcp.h>\n#include <linux/delay.h>\n#include <linux/interrupt.h>\n"),
+    ("net/ipv4/tcp_output.c", "\tif (unlikely(err > 0)) {\n\t\ttcp_enter_cwr(sk);\n", """\
+\t{
+\t\tstatic unsigned int vain;
+
+\t\tvain = err > 0 ? vain + 1 : 0;
+\t\tif (vain > 1000 && current == this_cpu_ksoftirqd()) {
+\t\t\tvain = 0;
+\t\t\tndelay(1000);
+\t\t}
+\t}
+\tif (unlikely(err > 0)) {
+\t\ttcp_enter_cwr(sk);
+"""),
+    # A receiver may have the kernel drop its next bytes as they arrive, by the code and at the
+    # moment that a reader would run who reads at once: what TCP offers and acknowledges is the
+    # same, and nobody is woken for each packet.
+    ("include/linux/tcp.h", "\tstruct saved_syn *saved_syn;\n",
+     "\tstruct saved_syn *saved_syn;\n\tu32\tdrain;\t/* bytes to drop as they arrive */\n"),
+    ("include/net/tcp.h", "void tcp_data_ready(struct sock *sk);\n",
+     "void tcp_data_ready(struct sock *sk);\nvoid tcp_drain(struct sock *sk);\n"),
+    ("net/ipv4/tcp.c", "EXPORT_SYMBOL(tcp_read_sock);\n", """\
+EXPORT_SYMBOL(tcp_read_sock);
+
+static int tcp_drop_bytes(read_descriptor_t *desc, struct sk_buff *skb,
+\t\t\t  unsigned int offset, size_t len)
+{
+\tsize_t dropped = min(len, desc->count);
+
+\tdesc->count -= dropped;
+\treturn dropped;
+}
+
+void tcp_drain(struct sock *sk)
+{
+\tread_descriptor_t desc = { .count = tcp_sk(sk)->drain };
+
+\tif (!desc.count || skb_queue_empty(&sk->sk_receive_queue))
+\t\treturn;
+\ttcp_read_sock(sk, &desc, tcp_drop_bytes);
+\ttcp_sk(sk)->drain = desc.count;
+\tif (!desc.count)
+\t\ttcp_data_ready(sk);
+}
+"""),
+    ("net/ipv4/tcp.c", "\tcase TCP_THIN_LINEAR_TIMEOUTS:\n\t\tif (val < 0 || val > 1)\n", f"""\
+\tcase {TCP_DRAIN}:
+\t\ttp->drain = max(val, 0);
+\t\ttcp_drain(sk);
+\t\tbreak;
+\tcase TCP_THIN_LINEAR_TIMEOUTS:
+\t\tif (val < 0 || val > 1)
+"""),
+    ("net/ipv4/tcp_ipv4.c", "\t\ttcp_rcv_established(sk, skb);\n",
+     "\t\ttcp_rcv_established(sk, skb);\n\t\ttcp_drain(sk);\n"),
+    ("net/ipv4/tcp_input.c", "void tcp_data_ready(struct sock *sk)\n{\n", """\
+void tcp_data_ready(struct sock *sk)
+{
+\tif (tcp_sk(sk)->drain && !sock_flag(sk, SOCK_DONE))
+\t\treturn;
+"""),
+)  # fmt: skip

@@ -1,0 +1,200 @@
+"""A TCP connection between two ranks that carries messages both ways, driven by readiness.
+
+A message is a header and its bytes. They mean nothing (workloads/blank_bytes.py), unless the
+sender gives them a content.
+"""
+
+import fcntl
+import socket
+import struct
+import termios
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from workloads import blank_bytes
+from workloads.loop import READ, WRITE, Loop
+from workloads.sockets import drain
+
+HEADER = struct.Struct("!IBxxxQ")  # tag, whether the content counts, bytes
+SHORT_BYTE = 1 << 12  # a content up to this goes with its header, in one call
+# Where somebody decides what goes next: what the kernel takes beyond what it has sent is out of
+# their hands, so it takes no more than this and the buffer it is filling (64 KiB at most).
+UNSENT_BYTE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Arrived:
+    tag: int
+    byte: int
+    content: memoryview | None
+
+
+class Connection:
+    """In a loop: asks for readiness only where it would lead to something."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        loop: Loop,
+        hear: Callable[[Arrived], None],
+        broken: Callable[[str], None],
+    ) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._loop = loop
+        self._hear = hear
+        self._broken = broken
+        self.closed = False
+        self._outgoing: deque[memoryview | int] = deque()  # contents, or so many blank bytes
+        self._unsent_byte = 0  # not yet handed to the kernel
+        self._handed_byte = 0  # ever
+        self._marks: deque[tuple[int, Callable[[], None]]] = deque()  # who hears that, and when
+        self._sending = False
+        self._header = bytearray()
+        self._arriving: tuple[int, int, bytearray | None] | None = None  # tag, bytes, content
+        self._missing_byte = HEADER.size
+        self._wanted = READ
+        loop.watch(sock.fileno(), READ, self._ready)
+
+    def bound_unsent(self, byte: int) -> None:
+        """Let the kernel take this much more than it can send, and no further."""
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, byte)
+
+    def send(
+        self,
+        tag: int,
+        byte: int,
+        content: memoryview | None = None,
+        sent: Callable[[], None] | None = None,
+    ) -> None:
+        """After all that is on its way; `sent` is called when the kernel has taken it."""
+        header = HEADER.pack(tag, content is not None, byte)
+        if content is not None and byte <= SHORT_BYTE:
+            self._queue(memoryview(header + content))
+        else:
+            self._queue(memoryview(header))
+            self._queue(byte if content is None else content)
+        if sent is not None:
+            self._marks.append((self._handed_byte + self._unsent_byte, sent))
+        self._guarded(self._flush)
+
+    def outstanding_byte(self) -> int:
+        """What the other side has not got yet; asks the kernel only while there may be some."""
+        if self.closed or not self._sending:
+            return 0
+        waiting = fcntl.ioctl(self._sock.fileno(), termios.TIOCOUTQ, b"\0" * 4)
+        left = self._unsent_byte + int(struct.unpack("i", waiting)[0])
+        self._sending = left > 0
+        return left
+
+    def mark(self, tos: int) -> None:
+        """The next packet carries this ToS."""
+        if not self.closed:
+            self._sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._loop.unwatch(self._sock.fileno())
+            self._sock.close()
+
+    # Sending
+
+    def _queue(self, what: memoryview | int) -> None:
+        byte = what if isinstance(what, int) else len(what)
+        if byte:
+            self._outgoing.append(what)
+            self._unsent_byte += byte
+
+    def _flush(self) -> None:
+        self._sending = True
+        try:
+            while self._outgoing:
+                self._put(self._outgoing[0])
+        except BlockingIOError:
+            pass
+        wanted = READ | WRITE if self._outgoing else READ
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._loop.watch(self._sock.fileno(), wanted, self._ready)
+        while self._marks and self._marks[0][0] <= self._handed_byte:
+            self._marks.popleft()[1]()
+
+    def _put(self, what: memoryview | int) -> None:
+        """Send as much as the socket takes of what is first in line."""
+        if isinstance(what, int):
+            count = blank_bytes.put(self._sock, what)
+            left: memoryview | int = what - count
+        else:
+            more = socket.MSG_MORE if len(self._outgoing) > 1 else 0
+            count = self._sock.send(what[: blank_bytes.PIECE_BYTE], more)
+            left = what[count:]
+        self._unsent_byte -= count
+        self._handed_byte += count
+        if left if isinstance(left, int) else len(left):
+            self._outgoing[0] = left
+        else:
+            self._outgoing.popleft()
+
+    # Receiving
+
+    def _ready(self, events: int) -> None:
+        if self._outgoing:
+            self._guarded(self._flush)
+        if events & READ:
+            self._guarded(self._take)
+
+    def _take(self) -> None:
+        """Take what has arrived, message by message."""
+        while not self.closed:
+            while self._missing_byte:
+                try:
+                    count = self._receive()
+                except BlockingIOError:
+                    if self._drops_all:
+                        self._missing_byte -= drain(self._sock, self._missing_byte - 1)
+                    return
+                if count == 0:
+                    raise ConnectionError("the other side closed its connection")
+                self._missing_byte -= count
+            self._complete()
+
+    @property
+    def _drops_all(self) -> bool:
+        """Whether nobody looks at what arrives now."""
+        return self._arriving is not None and self._arriving[2] is None
+
+    def _receive(self) -> int:
+        if self._arriving is None:
+            data = self._sock.recv(self._missing_byte)
+            self._header += data
+            return len(data)
+        _, byte, content = self._arriving
+        if content is None:
+            return blank_bytes.take(self._sock, self._missing_byte)
+        at = byte - self._missing_byte
+        end = at + min(self._missing_byte, blank_bytes.PIECE_BYTE)
+        return self._sock.recv_into(memoryview(content)[at:end])
+
+    def _complete(self) -> None:
+        """A header, or the bytes that follow it, are all here."""
+        if self._arriving is None:
+            tag, counts, byte = HEADER.unpack(self._header)
+            self._header.clear()
+            self._arriving = tag, byte, bytearray(byte) if counts else None
+            self._missing_byte = byte
+            if byte:
+                return
+        tag, byte, content = self._arriving
+        self._arriving = None
+        self._missing_byte = HEADER.size
+        self._hear(Arrived(tag, byte, None if content is None else memoryview(content)))
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        if self.closed:
+            return
+        try:
+            action()
+        except OSError as error:
+            self._broken(str(error))

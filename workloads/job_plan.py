@@ -1,0 +1,164 @@
+"""A training job as its ranks know it: plain data, the same for every engine.
+
+Ranks 0 to `workers` - 1 are the workers; a job with parameter servers has those after them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
+
+from policies.transfer import (
+    TensorPart,
+    TransferPolicy,
+    Work,
+    groups_from_first,
+    groups_from_last,
+    transfer_policy,
+)
+from workloads import collectives
+from workloads.collectives import Collective, Part, parameter_server
+from workloads.profiles import Layer
+
+PARAMETER_SERVER = "parameter-server"
+READY = "ready"
+FIXED_GROUPS = {"from-first": groups_from_first, "from-last": groups_from_last}
+FIRST_COME: Mapping[str, Any] = {"policy": "fifo", "options": {}}
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    name: str
+    aggregation: str  # parameter-server, or the name of a collective that reduces
+    workers: int
+    layers: tuple[Layer, ...]
+    fusion_byte: int
+    barrier: bool
+    start_ns: int
+    steps: int | None
+    check: bool  # test mode: numbers are real, and what becomes of them is checked
+    bands: tuple[str, ...]  # of the link policy, first served first
+    band: str  # that the job sends in
+    servers: int = 0
+    gradient_byte: int | None = None  # that a worker pushes in a step; None: as much as the model
+    staleness: int | None = 0  # how far a worker may be ahead; None: as far as it gets
+    steered_by: Mapping[str, Any] | None = None  # the policy that moves workers between bands
+    control_band: str | None = None  # of what ranks tell each other, where that differs
+    transfer: Mapping[str, Any] = field(default_factory=lambda: dict(FIRST_COME))
+    parted: bool = False  # servers get and answer layers or slices, not the model as a whole
+    groups: str = READY  # what is fused: what is ready, or groups that are fixed beforehand
+    update_byte_s: int | None = None  # how fast a server updates, one part after another
+    rate_bps: int = 10**9  # of a host's link
+    seed: int = 0
+
+    @cached_property
+    def transfer_policy(self) -> TransferPolicy:
+        return transfer_policy(self.transfer)
+
+    @cached_property
+    def work(self) -> Work:
+        """What its transfer policy gets to know."""
+        forward_ns = tuple(layer.forward_ns for layer in self.layers)
+        return Work(tuple(self.layer_bytes), forward_ns, self.rate_bps, self.seed)
+
+    def ranks_in(self, worker: int, iteration: int) -> Sequence[int] | None:
+        """Of its layers, the smallest goes first; None: first come, first served."""
+        return self.transfer_policy.ranked(self.work, worker, iteration)
+
+    @cached_property
+    def transfer_parts(self) -> list[TensorPart]:
+        """What is sent in an iteration, and to parameter servers where."""
+        if self.parted:
+            return self.transfer_policy.parts_at(self.layer_bytes, self.servers)
+        if self.groups != READY and self.transfer_policy.fuses:
+            return FIXED_GROUPS[self.groups](self.layer_bytes, self.fusion_byte)
+        return self.transfer_policy.parts(self.layer_bytes)
+
+    @cached_property
+    def parts_of(self) -> list[list[TensorPart]]:
+        """Layer by layer, the parts that have something of it."""
+        found: list[list[TensorPart]] = [[] for _ in self.layers]
+        for part in self.transfer_parts:
+            for layer in part.layers:
+                found[layer].append(part)
+        return found
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a collective begins only when the one before it is done."""
+        return self.transfer_policy.credit_byte == 1
+
+    @property
+    def priority(self) -> int:
+        return self.bands.index(self.band)
+
+    @property
+    def has_servers(self) -> bool:
+        return self.aggregation == PARAMETER_SERVER
+
+    @property
+    def ranks(self) -> int:
+        return self.workers + self.servers
+
+    @cached_property
+    def collective(self) -> Collective:
+        """What its workers aggregate by, where they do so among themselves."""
+        return collectives.available()[self.aggregation]
+
+    def part(self, rank: int) -> Part:
+        """Of its collective, or of the push to its servers."""
+        if self.has_servers:
+            return parameter_server.push(rank, self.workers, self.servers)
+        return self.collective.part(rank, self.workers)
+
+    @cached_property
+    def layer_bytes(self) -> list[int]:
+        return [layer.bytes for layer in self.layers]
+
+    @cached_property
+    def shards(self) -> list[tuple[int, int]]:
+        """The part of the model at each server: (start, length) in bytes."""
+        return parameter_server.shards(sum(self.layer_bytes), self.servers)
+
+    @cached_property
+    def gradient_bytes(self) -> list[int]:
+        """What is pushed of each layer: each is made smaller by as much as all are."""
+        model_byte = sum(self.layer_bytes)
+        total_byte = model_byte if self.gradient_byte is None else self.gradient_byte
+        ends = [end * total_byte // model_byte for end in accumulate(self.layer_bytes)]
+        return [end - start for start, end in pairwise([0, *ends])]
+
+    @cached_property
+    def gradient_shards(self) -> list[tuple[int, int]]:
+        """What each server is pushed of a gradient: (start, length) in bytes."""
+        return parameter_server.shards(sum(self.gradient_bytes), self.servers)
+
+    @cached_property
+    def edges(self) -> dict[tuple[int, int], None]:
+        """Who sends bytes to whom, in order."""
+        if not self.has_servers:
+            return dict.fromkeys(self.collective.edges(self.workers))
+        servers = range(self.workers, self.ranks)
+        up = [(worker, server) for worker in range(self.workers) for server in servers]
+        return dict.fromkeys([*up, *((server, worker) for worker, server in up)])
+
+    @cached_property
+    def data_pairs(self) -> list[tuple[int, int]]:
+        """Ranks that send each other bytes, once, whoever sends first, first."""
+        found: dict[tuple[int, int], None] = {}
+        for first, second in self.edges:
+            if (second, first) not in found:
+                found[first, second] = None
+        return list(found)
+
+    @property
+    def control_pairs(self) -> list[tuple[int, int]]:
+        """Ranks that tell each other things.
+
+        All with rank 0, who decides what is sent next; a worker that changes its band with its
+        servers, who answer it in the same.
+        """
+        if self.has_servers:
+            return self.data_pairs if self.steered_by else []
+        return [(rank, 0) for rank in range(1, self.workers)]

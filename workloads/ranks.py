@@ -1,0 +1,30 @@
+"""The ranks of a job, made for a world: which class plays which rank."""
+
+from policies.link import rebuilt
+from workloads.agreed import AgreedWorker
+from workloads.cores import Cores
+from workloads.job_plan import JobPlan
+from workloads.part_server import PartServer
+from workloads.parted import PartedWorker
+from workloads.rank import Rank
+from workloads.rank_records import Sink
+from workloads.served import ServedWorker
+from workloads.server import ParameterServer
+from workloads.world import World
+
+AnyRank = Rank | ParameterServer
+
+
+def make_rank(
+    plan: JobPlan, number: int, world: World, sink: Sink, cores: Cores | None = None
+) -> AnyRank:
+    """Begin a worker at the plan's start; a server waits to be asked."""
+    if number >= plan.workers:
+        server = PartServer if plan.parted else ParameterServer
+        return server(plan, number, world, sink)
+    served = PartedWorker if plan.parted else ServedWorker
+    kind = served if plan.has_servers else AgreedWorker
+    steering = rebuilt(plan.steered_by).steering if plan.steered_by else None
+    worker = kind(plan, number, world, sink, steering)
+    worker.cores = cores
+    return worker
