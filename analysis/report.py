@@ -70,6 +70,7 @@ def render(results: Results, summary: Summary) -> str:
         tenants_said=tables.tenants_said(summary) if many else "",
         tenants_picture=tenant_plots.matrix(summary) if many else [],
         fidelity=_worst(results),
+        cautions=_cautions(results),
         fine=("faithful", "simulated"),
         runs=list(results.runs.values()),
         facts=_facts(results),
@@ -140,6 +141,12 @@ def _worst(results: Results) -> dict[str, Any]:
             for reason in run.fidelity.get("reasons") or []
         ],
     }
+
+
+def _cautions(results: Results) -> list[str]:
+    """Why simulated runs may be far off: said once, as it is the same of every seed."""
+    runs = (run for run in results.runs.values() if _simulated(run))
+    return list(dict.fromkeys(one for run in runs for one in run.fidelity.get("reasons") or []))
 
 
 def _flow_changes(summary: Summary) -> list[dict[str, Any]]:

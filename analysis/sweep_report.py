@@ -72,6 +72,7 @@ def render(grid: Grid) -> str:
         hidden=len(rows) - len(rows[:MOST_ROWS]),
         panels_left_out=_left_out(grid),
         fidelity=worst_fidelity(grid),
+        cautions=cautions(grid),
         claims=sweep_words.failed_claims(grid),
         absent=sweep_words.told_absent(grid),
         resamples=grid.first["interval"]["resamples"],
@@ -121,6 +122,19 @@ def worst_fidelity(grid: Grid) -> tuple[str, list[str]]:
     }
     worst = max(verdicts.values(), key=VERDICTS.index)
     return worst, [where for where, verdict in verdicts.items() if verdict == worst]
+
+
+def cautions(grid: Grid) -> list[str]:
+    """Why simulated runs of some points may be far off: each said once."""
+    entries = [entry for one in grid.summaries.values() for entry in one["policies"].values()]
+    return list(
+        dict.fromkeys(
+            reason.partition(": ")[2]  # after the seed that it was said of
+            for entry in entries
+            if entry["fidelity"]["verdict"] == "simulated"
+            for reason in entry["fidelity"]["reasons"]
+        )
+    )
 
 
 def maps(grid: Grid, headline: Mapping[str, Headline]) -> Iterator[tuple[str, list[Picture]]]:

@@ -72,6 +72,7 @@ class Performance:
     network: dict[str, Any]
     measured: dict[str, float | None]
     simulated: bool = False  # calculated, not played
+    cautions: list[str] = field(default_factory=list)  # why a simulation may be far off
     lost: list[str] = field(default_factory=list)  # tasks that died and were allowed to
 
 

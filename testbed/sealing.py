@@ -55,7 +55,9 @@ def sealed(
     try:
         performance = perform()
         judged, reasons = (
-            (SIMULATED, []) if performance.simulated else verdict(performance.measured)
+            (SIMULATED, performance.cautions)
+            if performance.simulated
+            else verdict(performance.measured)
         )
         manifest["network"] = performance.network
         if performance.lost:

@@ -19,6 +19,8 @@ from testbed.spec import Experiment, load
 REPOSITORY = Path(__file__).parents[2]
 OWN = "bench/agreement/experiments"
 REFERENCE = Path(__file__).with_name("reference.json")
+# What of the virtual engine changed its results last; references that do not name it are older.
+LAST_CHANGE = "neutral receivers, netem without losses of its own"
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def referenced(cell: Cell, out: Path, say: Callable[[str], None]) -> dict[str, A
     digests = {label: run.manifest["digest"] for (label, _), run in results.runs.items()}
     return {
         "command": cell.command,
+        "after": LAST_CHANGE,
         "digests": digests,
         "policies": agreement.measured(results),
     }

@@ -19,6 +19,7 @@ from testbed.fluid.job_order import JobOrder
 from testbed.fluid.refusals import demand_simulable
 from testbed.fluid.simulation import Simulation
 from testbed.fluid.state import IDLE
+from testbed.fluid.validated import cautions
 from testbed.fluid.world import JobStreams, Records, SimulatedJob
 from testbed.job_plans import job_plan, rank_hosts
 from testbed.run_folder import RunFolder
@@ -54,6 +55,8 @@ def parallel(experiment: Experiment) -> int:
 def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> Setting:
     if experiment.sends:
         compiled.compile_once(say)
+    for caution in cautions(experiment):
+        say(caution)
     return Setting(topology_of(experiment), Wiring(tcp=experiment.tcp))
 
 
@@ -143,7 +146,7 @@ def send(
         "delay_asked_ns": delay.ns,
         "delay_strict": delay.strict,
     }
-    return Performance(network, measured={}, simulated=True)
+    return Performance(network, measured={}, simulated=True, cautions=cautions(experiment))
 
 
 def unfinished(simulation: Simulation, flows: Schedule) -> Iterator[tuple[int, int]]:

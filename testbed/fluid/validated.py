@@ -1,0 +1,81 @@
+"""What the simulation was compared on with a real kernel, and what lies outside of it.
+
+`RANGES` spans the cells of bench/agreement; a test holds it to them. Outside of it nobody knows
+how far the simulation is from a kernel, so a run there says so.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from basics import units
+from testbed.spec import Experiment
+from workloads.schedule import schedule_of
+
+AT_ONCE_NS = 1_000_000  # replayed flows that begin so close to each other come together
+
+
+@dataclass(frozen=True)
+class Range:
+    what: str
+    least: int
+    most: int
+    told: Callable[[int], str]
+    found: Callable[[Experiment], int]
+
+    def outside(self, experiment: Experiment) -> str | None:
+        """A sentence, if this experiment is."""
+        value = self.found(experiment)
+        if self.least <= value <= self.most:
+            return None
+        return (
+            f"{self.what} {self.told(value)} is outside of what the simulation was compared with "
+            f"a kernel on, {self.told(self.least)} to {self.told(self.most)} (docs/agreement.md): "
+            "do not rely on it there, or use `--engine virtual`"
+        )
+
+
+def senders_at_once(experiment: Experiment) -> int:
+    """The most connections that send into one host at the same time, by the experiment's own plan.
+
+    Workers into the servers of a host, a mix's `incast`, and replayed flows that begin together.
+    What meets by chance, as flows of `all-to-all` do, does not count.
+    """
+    workers: Counter[str] = Counter()
+    for job in experiment.training:
+        if job.has_servers:
+            for host in set(job.server_names):
+                workers[host] += len(set(job.host_names) - {host})
+    asked = [mix.senders or 0 for mix in experiment.flows]
+    return max([0, *workers.values(), *asked, *_replayed_together(experiment)])
+
+
+def _replayed_together(experiment: Experiment) -> Iterator[int]:
+    replayed = [at for at, mix in enumerate(experiment.flows) if mix.schedule is not None]
+    if not replayed:
+        return
+    flows = schedule_of(experiment, experiment.seeds[0])
+    for host in np.unique(flows.dst[np.isin(flows.mix, replayed)]):
+        starts = np.sort(flows.start_ns[np.isin(flows.mix, replayed) & (flows.dst == host)])
+        first = np.searchsorted(starts, starts - AT_ONCE_NS)
+        yield int((np.arange(1, len(starts) + 1) - first).max())
+
+
+RANGES = (
+    Range("queue:", 10, 1000, units.format_packets, lambda one: one.topology.queue_packets),
+    Range(
+        "rate:", 200_000_000, 10_000_000_000, units.format_rate, lambda one: one.topology.rate_bps
+    ),
+    Range("delay:", 10_000, 200_000, units.format_time, lambda one: one.topology.delay.ns),
+    Range("senders into one host at once:", 0, 16, str, senders_at_once),
+)
+
+
+def cautions(experiment: Experiment) -> list[str]:
+    """What of an experiment the simulation was never compared on."""
+    if not experiment.sends:
+        return []
+    found = (one.outside(experiment) for one in RANGES)
+    return [sentence for sentence in found if sentence is not None]
