@@ -171,10 +171,10 @@ def in_common(reference: Results, other: Results) -> tuple[Results, Results]:
             f"({_listed(other.plan.seeds)} and {_listed(reference.plan.seeds)}): run it with "
             f"--seed {reference.plan.seeds[0]}"
         )
-    return _only(reference, seeds), _only(other, seeds)
+    return only_seeds(reference, seeds), only_seeds(other, seeds)
 
 
-def _only(results: Results, seeds: tuple[int, ...]) -> Results:
+def only_seeds(results: Results, seeds: tuple[int, ...]) -> Results:
     runs = {at: run for at, run in results.runs.items() if at[1] in seeds}
     return replace(results, plan=replace(results.plan, seeds=seeds), runs=runs)
 

@@ -112,17 +112,23 @@ def compared(
     seeds: tuple[int, ...],
     pairs: Iterable[Pair],
     resamples: int = stats.RESAMPLES,
+    *,
+    paired: bool | None = None,
 ) -> Comparison:
-    """Every metric of a subject that has intervals; `tables` are the rows of each policy."""
+    """Every metric of a subject that has intervals; `tables` are the rows of each policy.
+
+    `paired`: whether rows have twins, where that is not as the subject says.
+    """
     pairs = list(pairs)
-    chosen = _paired if subject.paired else _unpaired
+    paired = subject.paired if paired is None else paired
+    chosen = _paired if paired else _unpaired
     columns = [chosen(subject, same, tables, seeds, pairs) for same in _sharing(subject)]
     # Columns of paired rows share their draws. Others are drawn one after the other, each from the
     # start: a metric that is added changes nothing for those that were there.
-    together = [columns] if subject.paired else [[column] for column in columns]
+    together = [columns] if paired else [[column] for column in columns]
     found = Comparison({label: {} for label in tables}, {pair: {} for pair in pairs})
     for group in together:
-        _measure(found, group, len(seeds), paired=subject.paired, resamples=resamples)
+        _measure(found, group, len(seeds), paired=paired, resamples=resamples)
     return found
 
 

@@ -8,7 +8,7 @@ colours are chosen to be told apart by colour-blind readers, and differ in dash 
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,8 @@ class Look:
 class Picture:
     svg: str
     caption: str
+    slug: str = ""
+    figure: Figure | None = field(default=None, repr=False, compare=False)  # for files of its own
 
 
 def looks(plan: Plan) -> dict[str, Look]:
@@ -134,4 +136,4 @@ def picture(figure: Figure, slug: str, alt: str, caption: str = "") -> Picture:
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     described = escape(alt, quote=True)
     svg = svg.replace("<svg", f'<svg class="picture" role="img" aria-label="{described}"', 1)
-    return Picture(svg.strip(), caption)
+    return Picture(svg.strip(), caption, slug, figure)

@@ -49,11 +49,14 @@ def fct_cdfs(flows: Mapping[str, pd.DataFrame], looks: Mapping[str, Look]) -> li
                 where="post",
                 color=look.colour,
                 linestyle=look.dash,
+                label=look.title,
             )
             median = metrics.quantile(values[~np.isnan(values)], 0.5)
             middle = np.searchsorted(shares, 0.5)
             if middle < len(times):
-                axes.plot(times[middle] / length, 50, look.marker, color=look.colour)
+                axes.plot(
+                    times[middle] / length, 50, look.marker, color=look.colour, label="median"
+                )
             medians.append(f"{look.title} {words.duration(median)}")
         axes.set_xscale("log")
         _log_ticks(axes)

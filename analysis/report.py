@@ -15,6 +15,7 @@ from analysis import (
     claims,
     cluster_plots,
     compare,
+    figures,
     look,
     metric_plots,
     metrics,
@@ -57,11 +58,24 @@ def draw(out: Path, path: Path) -> Path:
 
 
 def render(results: Results, summary: Summary) -> str:
+    return template("report.html").render(_shown(results, summary))
+
+
+def write_figures(out: Path, folder: Path) -> list[Path]:
+    """Every figure of the report as files of its own, from the summary that `write` has left."""
+    results = load(out)
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    shown = _shown(results, summary)
+    return figures.write(shown, look.looks(results.plan), folder)
+
+
+def _shown(results: Results, summary: Summary) -> dict[str, Any]:
+    """All that the page shows, by the names of its template."""
     plan = results.plan
     looks = look.looks(plan)
     many = tenants.many(summary)
     titles = {policy.label: policy.title for policy in plan.policies}
-    return template("report.html").render(
+    return dict(
         summary=summary,
         plan=plan,
         looks=looks,

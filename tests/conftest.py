@@ -28,6 +28,7 @@ REPOSITORY = Path(__file__).parent.parent
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 SSHD = "/usr/sbin/sshd"
+TRACE_PROCESSOR = which("trace_processor_shell") or which("trace_processor")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,6 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
     if find_spec("torch") is None:
         missing["torch"] = "torch is not installed: make torch"
+    if TRACE_PROCESSOR is None:
+        missing["perfetto"] = "Perfetto's trace_processor_shell is not on the PATH"
     if which(SSHD) is None:
         missing["sshd"] = "no SSH server is installed: GIVEWAY_SSHD=yes scripts/setup.sh"
     try:

@@ -4,7 +4,6 @@ Exit codes: 0 done and all claims hold, 1 a claim does not hold, 2 bad input, 3 
 do it, 4 a run failed or something unforeseen happened, 130 interrupted, 141 nobody reads on.
 """
 
-import re
 import shlex
 import sys
 from datetime import datetime
@@ -19,8 +18,9 @@ from basics import command, units
 from basics.errors import BadInput
 from testbed import engines
 from testbed.clean import clean as clean_up
-from testbed.cli import catalogue, doctor, on, places, reproduce
+from testbed.cli import catalogue, doctor, inside, on, places, reproduce
 from testbed.cli import sweep as sweeps
+from testbed.cli.expected import Expected
 from testbed.cli.results import AsJson, AsJunit, Told
 from testbed.cli.sweep import HOUR_S, INTERRUPTED
 from testbed.progress import Progress, counted
@@ -48,20 +48,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 console = Console()
-LEAST_DIGITS = 8  # of a digest: fewer could agree by chance
 
 
 def main() -> None:
     """Run the command line; all trouble is one message and its exit code."""
     command.run(app)
-
-
-def demand_digest(expect: str | None) -> None:
-    if expect is not None and not re.fullmatch(f"[0-9a-f]{{{LEAST_DIGITS},64}}", expect):
-        raise BadInput(
-            f"--expect {units.shown(expect)}: a digest is 64 digits 0-9a-f, as a run prints it at "
-            f"its end; its first {LEAST_DIGITS} will do"
-        )
 
 
 @app.command()
@@ -81,7 +72,8 @@ def run(
         bool, typer.Option("--wait", help="wait for another realtime run, up to an hour")
     ] = False,
     expect: Annotated[
-        str | None, typer.Option(help="the digest that the records must have (virtual engine)")
+        str | None,
+        typer.Option(help="the digest that the records must have, or an earlier run's folder"),
     ] = None,
     json_: AsJson = False,
     junit: AsJunit = None,
@@ -91,7 +83,7 @@ def run(
     Example: giveway run experiments/quickstart.yaml --out runs/first --seed 0
     """
     engines.resolve(engine)  # a mistyped name is said first
-    demand_digest(expect)
+    expected = Expected.read(expect)
     settings = [*(set_ or ()), *([] if hosts is None else [f"hosts={hosts}"])]
     experiment = load(file, settings).only(policy or (), seed or ())
     engine = engines.resolve(engine, containers=experiment.hosts == DOCKER)
@@ -111,12 +103,13 @@ def run(
     except KeyboardInterrupt:
         print("giveway: interrupted; everything is cleaned up", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    told.run(out, expect)
+    told.run(out, expected)
 
 
 sweeps.add_to(app, console)
 reproduce.add_to(app, console)
 on.add_to(app, console)
+inside.add_to(app, console)
 
 
 @app.command()
@@ -125,23 +118,29 @@ def report(
     picture: Annotated[
         Path | None, typer.Option(help="also draw who gains, who pays: a .png file")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="also write every figure as SVG, PDF and CSV: a folder")
+    ] = None,
     json_: AsJson = False,
     junit: AsJunit = None,
 ) -> None:
     """Write summary and report of a finished run again.
 
-    Example: giveway report runs/first --picture first.png
+    Example: giveway report runs/first --picture first.png --figures figures
     """
     places.demand_results(folder)
     if picture is not None:
         places.demand_file("--picture", picture, ".png")
+    if figures is not None:
+        places.demand_folder(figures, "--figures")
     told = Told.to(console, json_, junit)
     from analysis import report as reports
     from analysis import sweep
 
     if sweep.is_sweep(folder):
-        if picture is not None:
-            raise BadInput(f"--picture: {folder} is a sweep; name one of its points")
+        for option, asked in (("--picture", picture), ("--figures", figures)):
+            if asked is not None:
+                raise BadInput(f"{option}: {folder} is a sweep; name one of its points")
         with told.failing(folder.name):
             sweep.write(folder)
         told.sweep(folder)
@@ -150,6 +149,9 @@ def report(
         reports.write(folder)
     if picture is not None:
         reports.draw(folder, picture)
+    if figures is not None:
+        written = reports.write_figures(folder, figures)
+        told.line(f"figures: {len(written)} files in {figures}")
     told.run(folder)
 
 

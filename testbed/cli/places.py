@@ -13,9 +13,9 @@ from testbed.spec.mistakes import bad
 ROOM = 256  # characters of the path for what is written inside: POLICY/seed-N/…
 
 
-def demand_folder(out: Path) -> None:
+def demand_folder(out: Path, option: str = "--out") -> None:
     """Refuse a folder that cannot be made, or nothing can be written in."""
-    with _said("--out", out):
+    with _said(option, out):
         place = _existing(out.absolute())
         if not place.is_dir():
             raise BadInput(f"{place} is not a folder")
