@@ -1,7 +1,7 @@
 """What links carried, from the counters of their queues."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -70,12 +70,32 @@ def by_link(runs: list[SealedRun], plan: Plan) -> dict[str, dict[str, Any]]:
     return ports
 
 
-def rows(ports: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+def places(links: Iterable[str]) -> dict[str, str]:
+    """Of each link: whether it is a host's cable, a rack's uplink, or above that."""
+    ends = {link: tuple(link.split("->")) for link in links}
+    racks = {b for pair in ends.values() for a, b in (pair, pair[::-1]) if _is_host(a)}
+    return {
+        link: "hosts" if any(map(_is_host, pair)) else "core" if racks.isdisjoint(pair) else "racks"
+        for link, pair in ends.items()
+    }
+
+
+def _is_host(node: str) -> bool:
+    return re.fullmatch(r"h\d+", node) is not None
+
+
+def rows(ports: Mapping[str, Mapping[str, Any]], plan: Plan) -> pd.DataFrame:
     """The ports as a table, for the metrics of links."""
+    place = places(ports)
+    first_ns, last_ns = plan.window_ns
+    window_byte = {link: bps * (last_ns - first_ns) / 8e9 for link, bps in plan.rates_bps.items()}
     found = [
-        (link, tier_of(link), port["utilisation"], port["drops"]) for link, port in ports.items()
+        (link, tier_of(link), place[link], used, used * window_byte[link], port["drops"])
+        for link, port in ports.items()
+        for used in [port["utilisation"]]
     ]
-    return pd.DataFrame(found, columns=["link", "tier", "utilisation", "drops"])
+    columns = ["link", "tier", "place", "utilisation", "byte", "drops"]
+    return pd.DataFrame(found, columns=columns)
 
 
 def by_band(ports: Mapping[str, Mapping[str, Any]]) -> dict[str, pd.DataFrame]:

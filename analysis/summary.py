@@ -85,7 +85,7 @@ def summarise(results: Results, resamples: int = RESAMPLES) -> Summary:
     for policy in plan.policies:
         label = policy.label
         ports = link_use.by_link(results.of(label), plan)
-        links = link_use.rows(ports)
+        links = link_use.rows(ports, plan)
         entry: dict[str, Any] = {
             "title": policy.title,
             "description": policy.description,

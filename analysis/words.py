@@ -17,6 +17,9 @@ MANY_JOBS = 4  # more are not listed one by one
 RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
 
+SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+
 def time_unit(largest_ns: float) -> tuple[float, str]:
     """The unit in which a time of this size reads best: (its length in ns, its name)."""
     return _largest(UNITS, largest_ns)
@@ -41,6 +44,18 @@ def bit_rate(bps: float | None) -> str:
 
 def bit_rate_interval(interval: Interval) -> str:
     return _between(interval, RATES)
+
+
+def size_unit(largest_byte: float) -> tuple[float, str]:
+    return _largest(SIZES, largest_byte)
+
+
+def size(byte: float | None) -> str:
+    return _measured(byte, SIZES)
+
+
+def size_interval(interval: Interval) -> str:
+    return _between(interval, SIZES)
 
 
 def _largest(units: Units, value: float) -> tuple[float, str]:

@@ -363,6 +363,12 @@ JOBS = (
         (Changes("tasks", "which hosts have one"),),
         (Changes("records", "which hosts have one; beside its server, without the network"),),
     ),
+    told(
+        "training.*.workers_on",
+        "training.0.workers_on=spread",
+        "which hosts of the racks",
+        RACKS.replace("fusion: 50 kB}", "fusion: 50 kB, workers: 3}"),
+    ),
     told("training.*.iteration", "training.0.iteration=80 ms", "the layers' times"),
     told("training.*.fusion", "training.0.fusion=300 kB", "what is sent at once"),
     told("training.*.order", "training.0.order=layer", "what is sent first"),
@@ -698,6 +704,17 @@ JOB_ROWS = (
     *(
         JobRow(f"training.*.{key}", HEEDED, HEEDED, HEEDED)
         for key in ("name", "profile", "model", "workers", "iteration", "check", "count")
+    ),
+    JobRow(
+        "training.*.workers_on",
+        *(
+            Changes(
+                "tasks",
+                "heeded, with racks",
+                base=base.replace("tor, hosts: 4,", "leaf-spine, hosts: 4, leaves: 2, spines: 1,"),
+            )
+            for base in (RACK, SERVERS, STACK)
+        ),
     ),
     JobRow(
         "training.*.fusion",

@@ -46,6 +46,15 @@ class Topology:
         return len(self.switches) > 1
 
     @property
+    def racks(self) -> tuple[tuple[str, ...], ...]:
+        """The hosts that share a switch, in the order of the switches."""
+        switch_of = {link.a: link.b for link in self.links}
+        found: dict[str, list[str]] = {switch: [] for switch in self.switches}
+        for host in self.hosts:
+            found[switch_of[host]].append(host)
+        return tuple(tuple(hosts) for hosts in found.values() if hosts)
+
+    @property
     def link_names(self) -> tuple[str, ...]:
         """Both directions of every link, "h1->s1" then "s1->h1", in the order of the links."""
         ends = [(link.a, link.b) for link in self.links]

@@ -52,7 +52,7 @@ def build(hosts: int, cable: Cable, k: int, oversubscription: float = 1) -> Topo
 KIND = Kind(
     build,
     {
-        "k": Option("ports of a switch, and pods", 2, 16, step=2),
+        "k": Option("ports of a switch, and pods", 2, 32, step=2),
         "oversubscription": Option(
             "what an edge switch's hosts can send over what its uplinks carry", 1, 100, 1, step=None
         ),

@@ -94,7 +94,10 @@ TRAINING = Subject(
     "{}", "training", "JOB", ("job", "iteration"),
 )  # fmt: skip
 LINKS = Subject(
-    "Links", "a row a direction of a link: link, tier, utilisation, drops", "links", "links"
+    "Links",
+    "a row a direction of a link: link, tier, place (hosts, racks, core), utilisation, byte, drops",
+    "links",
+    "links",
 )
 TIERS = Subject(
     "Links between two kinds of node (TIER), like leaf->spine, where there are several",

@@ -91,6 +91,11 @@ BIT_RATE = Unit(
     lambda text: float(units.rate_bps(text)),
     words.bit_rate, words.bit_rate_interval, words.bit_rate_unit,
 )  # fmt: skip
+SIZE = Unit(
+    "size", "byte", "_byte", "10 MB",
+    lambda text: float(units.size_byte(text)),
+    words.size, words.size_interval, words.size_unit,
+)  # fmt: skip
 COUNT = Unit(
     "count", "count", "", "3",
     lambda text: _plain(text, "a count", "3"),

@@ -2,11 +2,11 @@
 
 A placement is the number of jobs whose (first) server each host holds. The eight from `packed` to
 `spread` go from the most skewed to the uniform one; with 21 jobs they are 21, 16+5, 11+10, 7+7+7,
-6+5+5+5, 5+4+4+4+4, seven times 3, and one each.
+6+5+5+5, 5+4+4+4+4, seven times 3, and one each. Those by racks know where racks end.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import chain, repeat
+from itertools import chain, repeat, zip_longest
 
 Shape = Callable[[int, int], list[int]]  # (jobs, hosts) -> jobs on the first host, the second …
 
@@ -38,6 +38,30 @@ PLACEMENTS: dict[str, Shape] = {
     "seven-hosts": groups(7),
     "spread": lambda jobs, hosts: even(jobs, hosts),
 }
+
+
+Racks = Sequence[Sequence[str]]
+Hosts = list[str]
+
+
+def rack_by_rack(racks: Racks) -> Hosts:
+    return [host for rack in racks for host in rack]
+
+
+def in_turn(racks: Racks) -> Hosts:
+    """One host of each rack, then a second of each."""
+    return [host for turn in zip_longest(*racks) for host in turn if host is not None]
+
+
+# In which order the racks' hosts are taken, by workers and by servers.
+BY_RACK: dict[str, Callable[[Racks], Hosts]] = {"packed": rack_by_rack, "spread": in_turn}
+SERVERS_BY_RACK = {f"racks-{name}": order for name, order in BY_RACK.items()}
+
+
+def left_by(workers: Sequence[str], racks: Racks) -> list[list[str]]:
+    """The racks without these hosts."""
+    taken = set(workers)
+    return [[host for host in rack if host not in taken] for rack in racks]
 
 
 def place(name: str, jobs: int, servers: int, hosts: Sequence[str]) -> list[tuple[str, ...]]:

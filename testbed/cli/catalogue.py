@@ -14,7 +14,7 @@ from basics import options
 from basics.errors import BadInput
 from basics.folding import FoldingTable
 from policies.cluster import Scheduler, schedulers
-from policies.cluster.placements import PLACEMENTS
+from policies.cluster.placements import PLACEMENTS, SERVERS_BY_RACK
 from policies.link import LinkPolicy, link_policies
 from policies.transfer import TransferPolicy, transfer_policies
 from testbed import engines
@@ -52,7 +52,7 @@ def show(console: Console) -> None:
     _section(
         console,
         "placements of parameter servers (most skewed first; with 21 jobs)",
-        ((name, shape_of(name)) for name in PLACEMENTS),
+        ((name, shape_of(name)) for name in (*PLACEMENTS, *SERVERS_BY_RACK)),
     )
     _section(
         console,
@@ -82,6 +82,10 @@ def show(console: Console) -> None:
 
 def shape_of(name: str) -> str:
     """How many of 21 jobs' servers each host holds."""
+    if name in SERVERS_BY_RACK:
+        return "on hosts that workers leave, " + (
+            "rack by rack" if name == "racks-packed" else "one of each rack in turn"
+        )
     return " + ".join(str(jobs) for jobs in PLACEMENTS[name](21, 21) if jobs)
 
 

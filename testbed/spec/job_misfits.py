@@ -18,6 +18,8 @@ def misfits(job: "TrainingJob") -> Iterator[At]:
     given = job.model_fields_set
     if job.stagger_ns and job.count is None:
         yield At(["stagger"], "found without count; one job has start alone")
+    if "workers_on" in given and isinstance(job.workers, tuple):
+        yield At(["workers_on"], "found beside workers that are listed; leave it out")
     if job.has_servers and job.backend != "native":
         yield At(
             ["backend"], f"found {job.backend}; a parameter-server job is native: leave it out"

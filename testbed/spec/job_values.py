@@ -4,7 +4,7 @@ import re
 
 from basics import units
 from basics.units import shown
-from policies.cluster.placements import PLACEMENTS
+from policies.cluster.placements import PLACEMENTS, SERVERS_BY_RACK
 from testbed.spec.mistakes import Mistakes
 from testbed.spec.values import above_zero
 
@@ -23,10 +23,11 @@ def read_workers(value: object) -> str | int | tuple[str, ...]:
 
 def read_servers_on(value: object) -> str | tuple[str, ...]:
     """A placement's name, or hosts: [h1 x16, h2 x5] -> h1 sixteen times, then h2 five times."""
-    if isinstance(value, str) and value in PLACEMENTS:
+    known = (*PLACEMENTS, *SERVERS_BY_RACK)
+    if isinstance(value, str) and value in known:
         return value
     if not isinstance(value, list) or not value:
-        names = ", ".join(PLACEMENTS)
+        names = ", ".join(known)
         raise ValueError(
             f"found {shown(value)}; it must be hosts like [h1 x16, h2 x5], or one of {names}"
         )

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from basics import units
 from basics.hints import nearest
 from basics.units import shown
+from policies.cluster.placements import BY_RACK, Racks
 from testbed.spec.job_misfits import RING, misfits
 from testbed.spec.job_values import byte_rate, read_servers_on, read_workers
 from testbed.spec.mistakes import At, collected
@@ -46,6 +47,7 @@ class TrainingJob(Spec):
     workers: Annotated[Literal["all"] | int | tuple[str, ...], BeforeValidator(read_workers)] = (
         "all"
     )
+    workers_on: Annotated[str, BeforeValidator(one_of("order of racks", *BY_RACK))] = "packed"
     iteration_ns: SomeTime = Field(alias="iteration")
     fusion_byte: SomeSize = Field(alias="fusion", default=64_000_000)
     order: Annotated[str, BeforeValidator(one_of("order", "fifo", "layer"))] = "fifo"
@@ -140,7 +142,7 @@ class TrainingJob(Spec):
         """The layers as this job computes and sends them."""
         return profiles.load(self.profile).scaled(self.model_byte, self.iteration_ns)
 
-    def settle(self, hosts: tuple[str, ...], duration_ns: int | None) -> None:
+    def settle(self, racks: Racks, duration_ns: int | None) -> None:
         """Give every worker its host. Called once, when the jobs of an experiment are placed."""
         if duration_ns is not None and self.start_ns >= duration_ns:
             raise At(
@@ -149,7 +151,7 @@ class TrainingJob(Spec):
                 f"end, {units.format_time(duration_ns)}",
             )
         try:
-            self._host_names = self._found_hosts(hosts)
+            self._host_names = self._found_hosts(tuple(BY_RACK[self.workers_on](racks)))
         except ValueError as error:
             raise At(["workers"], str(error)) from None
         self._entry = 0  # only complaints need it, and a resolved file has other entries
@@ -192,6 +194,7 @@ class TrainingJob(Spec):
             "model": units.format_size(self.model_byte),
             "aggregation": self.aggregation,
             "workers": workers,
+            **({} if self.workers_on == "packed" else {"workers_on": self.workers_on}),
             "iteration": units.format_time(self.iteration_ns),
             "barrier": self.barrier,
             "backend": self.backend,

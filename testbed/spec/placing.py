@@ -12,7 +12,15 @@ from pydantic import ValidationInfo
 import topologies
 from basics.hints import nearest
 from basics.units import shown
-from policies.cluster.placements import PLACEMENTS, around, firsts
+from policies.cluster.placements import (
+    BY_RACK,
+    PLACEMENTS,
+    SERVERS_BY_RACK,
+    Racks,
+    around,
+    firsts,
+    left_by,
+)
 from testbed.spec.job_values import MOST_SERVERS
 from testbed.spec.jobs import TrainingJob
 from testbed.spec.mistakes import At, Mistakes
@@ -38,10 +46,12 @@ def placed(entries: tuple[TrainingJob, ...], info: ValidationInfo) -> tuple[Trai
             mistakes.add([job.entry, "name"], f"found {shown(job.name)} twice; names are unique")
         seen.add(job.name)
     if "topology" in info.data:  # else its own complaint comes first
+        racks = info.data["topology"].graph.racks
         hosts = topologies.host_names(info.data["topology"].hosts)
         try:
             jobs = place_by_name(place_as_listed(entries, jobs, hosts), hosts)
-            settle_all(jobs, hosts, info.data.get("duration_ns"))
+            jobs = place_by_rack(jobs, racks)
+            settle_all(jobs, racks, info.data.get("duration_ns"))
         except ValueError as error:
             mistakes.take(error)
     mistakes.refuse()
@@ -63,16 +73,14 @@ def counted(index: int, entry: TrainingJob) -> Iterator[TrainingJob]:
         yield job
 
 
-def settle_all(
-    jobs: Sequence[TrainingJob], hosts: tuple[str, ...], duration_ns: int | None
-) -> None:
+def settle_all(jobs: Sequence[TrainingJob], racks: Racks, duration_ns: int | None) -> None:
     """Give every worker its host; a mistake that an entry's jobs share is said once."""
     mistakes = Mistakes()
     wrong: set[int] = set()
     for job in jobs:
         entry = job.entry
         try:
-            job.settle(hosts, duration_ns)
+            job.settle(racks, duration_ns)
         except At as error:
             if entry not in wrong:
                 mistakes.take(error, entry)
@@ -140,3 +148,33 @@ def place_by_name(jobs: Sequence[TrainingJob], hosts: Sequence[str]) -> list[Tra
                 made[at] = job.model_copy(update={"servers_on": own})
     mistakes.refuse()
     return made
+
+
+def place_by_rack(jobs: Sequence[TrainingJob], racks: Racks) -> list[TrainingJob]:
+    """The same jobs, with hosts for those whose servers are placed by rack.
+
+    They have what the workers leave, if the file says how many workers there are.
+    """
+    made = list(jobs)
+    mistakes = Mistakes()
+    for name, order in SERVERS_BY_RACK.items():
+        first = 0
+        for at, job in enumerate(jobs):
+            if not job.has_servers or job.servers_on != name:
+                continue
+            left = order(left_by(hosts_of_workers(job, racks), racks))
+            if job.servers > len(left):
+                why = f"found {job.servers}, but the workers leave {len(left)} hosts"
+                mistakes.add([job.entry, "servers"], why)
+                continue
+            made[at] = job.model_copy(update={"servers_on": around(first, job.servers, left)})
+            first += job.servers
+    mistakes.refuse()
+    return made
+
+
+def hosts_of_workers(job: TrainingJob, racks: Racks) -> Sequence[str]:
+    """Of those that are listed or counted."""
+    if isinstance(job.workers, int):
+        return BY_RACK[job.workers_on](racks)[: max(0, job.workers)]
+    return job.workers if isinstance(job.workers, tuple) else ()

@@ -13,7 +13,7 @@ from testbed.spec.mistakes import At
 from testbed.spec.values import Spec, above_zero, integer, known
 from topologies.flaws import flaw
 
-MOST_HOSTS = 4096
+MOST_HOSTS = 8192  # a fat tree of k = 32
 MOST_CORES = 4096
 FASTEST_BPS = 10**15  # beyond, a packet is shorter than the clocks can tell
 
