@@ -9,7 +9,7 @@ import pyarrow as pa
 SCHEMA_VERSION = 3
 READABLE_VERSIONS = (1, 2, 3)
 # Later than the first: in a folder that was sealed before there was such a table, it is empty.
-NEW_TABLES = frozenset({"jobs", "barriers", "unfinished", "submissions", "stretches"})
+NEW_TABLES = frozenset({"jobs", "barriers", "unfinished", "submissions", "stretches", "acknowledged"})
 
 
 def _table(**columns: pa.DataType) -> pa.Schema:
@@ -32,6 +32,9 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # One row a flow that was under way when the run ended: what its receiver had by then.
     "unfinished": _table(flow=pa.int64(), received_byte=pa.int64()),
+    # One row a flow whose last acknowledgement the sender had before the run ended, and when. Not
+    # in the digest of a run: it says of the same bytes how they were heard of.
+    "acknowledged": _table(flow=pa.int64(), acked_ns=pa.int64()),
     # One row a worker and iteration; end_ns is the start of the next one.
     # wait_ns = end - start - compute: what communication cost this worker.
     "iterations": _table(

@@ -4,17 +4,15 @@ A message is a header and its bytes. They mean nothing (workloads/blank_bytes.py
 sender gives them a content.
 """
 
-import fcntl
 import socket
 import struct
-import termios
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from workloads import blank_bytes
 from workloads.loop import READ, WRITE, Loop
-from workloads.sockets import drain
+from workloads.sockets import drain, unacknowledged_byte
 
 HEADER = struct.Struct("!IBxxxQ")  # tag, whether the content counts, bytes
 SHORT_BYTE = 1 << 12  # a content up to this goes with its header, in one call
@@ -83,8 +81,7 @@ class Connection:
         """What the other side has not got yet; asks the kernel only while there may be some."""
         if self.closed or not self._sending:
             return 0
-        waiting = fcntl.ioctl(self._sock.fileno(), termios.TIOCOUTQ, b"\0" * 4)
-        left = self._unsent_byte + int(struct.unpack("i", waiting)[0])
+        left = self._unsent_byte + unacknowledged_byte(self._sock)
         self._sending = left > 0
         return left
 

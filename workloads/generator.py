@@ -2,7 +2,8 @@
 
 Open loop: a flow starts when the schedule says, however many are still under way. One TCP
 connection a flow; its first 16 bytes name it. It is complete when the receiver has its last
-byte, and the receiver's record says when that was.
+byte, and the receiver's record says when that was. The receiver then closes at once, and with
+that the sender has the last acknowledgement: it writes down when it hears it, quietly.
 
 Where the link policy demotes, the sender marks: a flow's first bytes carry one ToS and the rest
 another. A mark is of the socket and not of its bytes: so it changes at the moment when all that
@@ -13,6 +14,7 @@ mark of then.
 
 import errno
 import os
+import select
 import socket
 import struct
 from collections import deque
@@ -26,10 +28,19 @@ from typing import Any
 from workloads.blank_bytes import PIECE_BYTE, SCRATCH, blank_file
 from workloads.control import Control
 from workloads.journal import Journal
-from workloads.loop import READ, WRITE, Clock, Loop
-from workloads.sockets import come_from, drain, listener, mark, received_byte, unsent_byte
+from workloads.loop import READ, WRITE, Clock, Loop, QuietClock
+from workloads.sockets import (
+    come_from,
+    drain,
+    listener,
+    mark,
+    received_byte,
+    unacknowledged_byte,
+    unsent_byte,
+)
 from workloads.task import heartbeat, lateness
 
+CLOSING_BYTE = 1  # of a sequence, that stands for closing
 HEADER = struct.Struct("!QQ")  # flow, size in bytes (the header included)
 
 
@@ -74,6 +85,8 @@ class Generator:
         self._due = deque(settings.flows)
         self._source_ports = deque(settings.source_ports)
         self._arriving: dict[int, Receiving] = {}  # by descriptor
+        self._quiet_clock = QuietClock(loop.clock)
+        self._acked: list[tuple[int, int]] = []  # flow, when
         self.late_ns: list[int] = []
         self.received = 0
         self.broken = 0
@@ -89,6 +102,8 @@ class Generator:
         loop.run()
         for receiving in self._arriving.values():
             self._note_unfinished(receiving)
+        for flow, acked_ns in self._acked:
+            self._journal.write("acknowledged", flow, acked_ns)
 
     # Sending
 
@@ -115,7 +130,7 @@ class Generator:
             sock.connect_ex(to)
         self.late_ns.append(start_ns - scheduled_ns)
         self._journal.write("start", flow, start_ns)
-        sending = Sending(sock, HEADER.pack(flow, size_byte), size_byte, later)
+        sending = Sending(sock, flow, size_byte, later)
         self._loop.watch(sock.fileno(), WRITE, partial(self._send, sending))
 
     def _socket(self, tos: int, source_port: int) -> socket.socket:
@@ -128,13 +143,24 @@ class Generator:
 
     def _send(self, sending: "Sending", events: int) -> None:
         try:
-            done = sending.pump()
+            if sending.pump():
+                self._loop.unwatch(sending.sock.fileno())
+                sending.sock.shutdown(socket.SHUT_WR)  # to TCP the same as to close it
+                heard = partial(self._acknowledged, sending)
+                self._loop.watch_quietly(sending.sock.fileno(), READ | select.EPOLLRDHUP, heard)
         except OSError:  # its end is missing from the records, and that is what happened
             self.broken += 1
-            done = True
-        if done:
-            self._loop.unwatch(sending.sock.fileno())
-            sending.sock.close()
+            self._forget(sending)
+
+    def _acknowledged(self, sending: "Sending", events: int) -> None:
+        """The receiver has closed; unless the connection broke, it has everything."""
+        if unacknowledged_byte(sending.sock) <= CLOSING_BYTE:
+            self._acked.append((sending.flow, self._quiet_clock.now_ns()))
+        self._forget(sending)
+
+    def _forget(self, sending: "Sending") -> None:
+        self._loop.unwatch(sending.sock.fileno())
+        sending.sock.close()
 
     # Receiving
 
@@ -179,13 +205,14 @@ class Sending:
     def __init__(
         self,
         sock: socket.socket,
-        header: bytes,
+        flow: int,
         size_byte: int,
         marks: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.sock = sock
-        self._header = header
-        self._left = size_byte - len(header)
+        self.flow = flow
+        self._header = HEADER.pack(flow, size_byte)
+        self._left = size_byte - HEADER.size
         # Each ToS, and what is left when the flow goes on with it. The header is never cut.
         self._marks = deque((min(size_byte - after, self._left), tos) for after, tos in marks)
         if self._marks and self._marks[0][0] > 0:

@@ -5,6 +5,7 @@ import fcntl
 import socket
 import struct
 import sys
+import termios
 
 # A socket option of the virtual engine's kernel (testbed/virtual/edits.py): no other has it.
 TCP_DRAIN = 26473
@@ -74,6 +75,12 @@ def mark(sock: socket.socket, tos: int) -> None:
 def unsent_byte(sock: socket.socket) -> int:
     """What was handed to TCP and has not left it once yet."""
     waiting = fcntl.ioctl(sock.fileno(), SIOCOUTQNSD, b"\0" * 4)
+    return int(struct.unpack("i", waiting)[0])
+
+
+def unacknowledged_byte(sock: socket.socket) -> int:
+    """What was handed to TCP and the other side has not said that it has."""
+    waiting = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0" * 4)
     return int(struct.unpack("i", waiting)[0])
 
 
