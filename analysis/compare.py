@@ -57,6 +57,8 @@ def pooled_flows(results: Results) -> dict[str, pd.DataFrame]:
                     f"{run.folder}: flows of a mix that plan.json does not know "
                     f"({', '.join(sorted(unknown))}). Run the experiment again."
                 )
+            acked_ns = run.table("acknowledged").set_index("flow")["acked_ns"]
+            table = table.assign(acked_ns=table["flow"].map(acked_ns))
             part = window.flows_in_window(
                 table, plan.window_ns, plan.mixes, plan.rates_bps, plan.delays_ns
             )

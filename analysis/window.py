@@ -24,6 +24,7 @@ def flows_in_window(
 ) -> pd.DataFrame:
     """Flows scheduled in the window, with fct_ns (NaN: unfinished), size_class and slowdown.
 
+    fct_sender_ns is until the sender had the last acknowledgement, if the flows say so (acked_ns).
     slowdown is the FCT over what the flow would take with the network to itself
     (analysis/ideal.py).
     """
@@ -37,6 +38,8 @@ def flows_in_window(
         size <= small_max, "small", np.where(size >= large_min, "large", "medium")
     )
     chosen["fct_ns"] = chosen["end_ns"].astype(float) - chosen["start_ns"].astype(float)
+    acked_ns = chosen.get("acked_ns", pd.Series(np.nan, chosen.index))
+    chosen["fct_sender_ns"] = acked_ns.astype(float) - chosen["start_ns"].astype(float)
     ideal_ns = ideal_fct_ns(chosen, rates_bps, delays_ns)
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = chosen["fct_ns"].to_numpy(dtype=float) / ideal_ns

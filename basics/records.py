@@ -9,7 +9,9 @@ import pyarrow as pa
 SCHEMA_VERSION = 3
 READABLE_VERSIONS = (1, 2, 3)
 # Later than the first: in a folder that was sealed before there was such a table, it is empty.
-NEW_TABLES = frozenset({"jobs", "barriers", "unfinished", "submissions", "stretches", "acknowledged"})
+NEW_TABLES = frozenset(
+    {"jobs", "barriers", "unfinished", "submissions", "stretches", "acknowledged", "tcp"}
+)
 
 
 def _table(**columns: pa.DataType) -> pa.Schema:
@@ -85,6 +87,26 @@ TABLES: dict[str, pa.Schema] = {
             "bytes": pa.int64(),
             "drops": pa.int64(),
         }
+    ),
+    # What TCP knew of a connection with something under way, where `sample` asks for it; as its
+    # sender sees it. tenant: the mix or job; flow, or rank and to_rank: which one of its own.
+    # window_byte: what the receiver offers; pacing_bps: null where nothing is paced.
+    "tcp": _table(
+        time_ns=pa.int64(),
+        tenant=pa.string(),
+        flow=pa.int64(),
+        rank=pa.int32(),
+        to_rank=pa.int32(),
+        src=pa.string(),
+        dst=pa.string(),
+        acked_byte=pa.int64(),
+        in_flight_byte=pa.int64(),
+        unsent_byte=pa.int64(),
+        cwnd_byte=pa.int64(),
+        window_byte=pa.int64(),
+        srtt_ns=pa.int64(),
+        retransmits=pa.int64(),
+        pacing_bps=pa.int64(),
     ),
     # One row a job: start_ns by the file; end_ns when its last worker had made all its steps, null
     # for a job that runs until the end or broke. `made`: the steps of its slowest worker.

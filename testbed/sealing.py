@@ -18,6 +18,7 @@ from basics.records import SCHEMA_VERSION, TABLES
 from testbed import machine, stacks
 from testbed.engine import Performance, Run, Setting
 from testbed.fidelity import SIMULATED, verdict
+from testbed.job_plans import rank_hosts
 from testbed.run_folder import Row, RunFolder, now
 from workloads.schedule import Schedule, schedule_of
 
@@ -137,7 +138,21 @@ def write_table(folder: RunFolder, name: str, schema: pa.Schema, rows: list[Row]
 def tables(run: Run, found: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
     """The records of a run, from what its tasks wrote."""
     flows = flow_rows(run, schedule_of(run.experiment, run.seed), found)
-    return {**found, "flows": flows, "jobs": job_rows(run, found)}
+    sampled = tcp_rows(run, flows, found)
+    return {**found, "flows": flows, "jobs": job_rows(run, found), "tcp": sampled}
+
+
+def tcp_rows(run: Run, flows: list[Row], found: Mapping[str, list[Row]]) -> list[Row]:
+    """Samples of connections, in the order of time; tasks know theirs by number alone."""
+    rows: list[Row] = []
+    for time_ns, flow, *numbers in found.get("tcp_of_flows", []):
+        _, mix, src, dst, *_ = flows[flow]
+        rows.append([time_ns, mix, flow, None, None, src, dst, *numbers])
+    hosts = {job.name: rank_hosts(job) for job in run.experiment.training}
+    for time_ns, job, rank, to, *numbers in found.get("tcp_of_ranks", []):
+        ends = hosts[job][rank], hosts[job][to]
+        rows.append([time_ns, job, None, rank, to, *ends, *numbers])
+    return sorted(rows, key=lambda row: row[0])
 
 
 def job_rows(run: Run, found: Mapping[str, list[Row]]) -> list[Row]:

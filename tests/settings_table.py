@@ -278,6 +278,12 @@ EXPERIMENT = (
         *((Changes("nodes", "the shortest timeout, in whole ticks"), SHORT_TIMER),) * 2,
         (Refused(("tcp={rto_min: 20 ms}",), "tcp.rto_min: a simulation has no", "any but auto"),),
     ),
+    row(
+        "sample.tcp",
+        "sample={tcp: 10 ms}",
+        Changes("tasks", "the table `tcp`: windows, bytes under way, round trip, retransmissions"),
+        Refused(("sample=tcp",), "sample.tcp: a simulation has no sockets", "any"),
+    ),
     Row(
         "offload",
         ("offload=on",),

@@ -23,7 +23,7 @@ from testbed.spec import load
 from testbed.spec.policy import fault_at_a_port
 from tests.conftest import giveway
 from topologies import Cable, tor
-from workloads.generator import HEADER, Sending
+from workloads.generator import Sending
 from workloads.schedule import Schedule
 
 RATE_BPS = 10**9

@@ -39,6 +39,7 @@ from workloads.sockets import (
     unsent_byte,
 )
 from workloads.task import heartbeat, lateness
+from workloads.tcp_samples import TcpSamples
 
 CLOSING_BYTE = 1  # of a sequence, that stands for closing
 HEADER = struct.Struct("!QQ")  # flow, size in bytes (the header included)
@@ -55,6 +56,7 @@ class GeneratorConfig:
     dilation: float
     duration_ns: int
     journal: str
+    sample_ns: int = 0  # how often its connections are sampled; 0: never
     # Of the flows, one after the other; none: the kernel's choice.
     source_ports: list[int] = field(default_factory=list)
 
@@ -86,6 +88,9 @@ class Generator:
         self._source_ports = deque(settings.source_ports)
         self._arriving: dict[int, Receiving] = {}  # by descriptor
         self._quiet_clock = QuietClock(loop.clock)
+        self._samples = (
+            TcpSamples(loop, "tcp_of_flows", settings.sample_ns) if settings.sample_ns else None
+        )
         self._acked: list[tuple[int, int]] = []  # flow, when
         self.late_ns: list[int] = []
         self.received = 0
@@ -104,6 +109,8 @@ class Generator:
             self._note_unfinished(receiving)
         for flow, acked_ns in self._acked:
             self._journal.write("acknowledged", flow, acked_ns)
+        if self._samples:
+            self._samples.write(self._journal)
 
     # Sending
 
@@ -131,6 +138,8 @@ class Generator:
         self.late_ns.append(start_ns - scheduled_ns)
         self._journal.write("start", flow, start_ns)
         sending = Sending(sock, flow, size_byte, later)
+        if self._samples:
+            self._samples.add((flow,), sock)
         self._loop.watch(sock.fileno(), WRITE, partial(self._send, sending))
 
     def _socket(self, tos: int, source_port: int) -> socket.socket:
@@ -159,6 +168,8 @@ class Generator:
         self._forget(sending)
 
     def _forget(self, sending: "Sending") -> None:
+        if self._samples:
+            self._samples.drop(sending.sock)
         self._loop.unwatch(sending.sock.fileno())
         sending.sock.close()
 

@@ -27,6 +27,7 @@ from workloads.server import ParameterServer
 from workloads.socket_world import SocketWorld
 from workloads.sockets import TaskError, accept, connect, listener
 from workloads.task import heartbeat, lateness, sleep_until
+from workloads.tcp_samples import TcpSamples
 
 CONNECT_GAP_NS = 200_000
 SIGN_OF_LIFE_NS = 1_000_000_000
@@ -79,6 +80,7 @@ class HostConfig:
     dilation: float
     duration_ns: int
     journal: str
+    sample_ns: int = 0  # how often the connections for bytes are sampled; 0: never
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -186,7 +188,15 @@ class Host:
             world.rank = make_rank(plan, number, world, journal, cores)
             self._worlds.append((plan, world))
             self._ranks.append(world.rank)
+        self._samples = self._sampled(connections) if settings.sample_ns else None
         self._board = Board.open(Path(settings.board)) if settings.board else None
+
+    def _sampled(self, connections: Connections) -> TcpSamples:
+        samples = TcpSamples(self._loop, "tcp_of_ranks", self._settings.sample_ns)
+        for at, rank in self._settings.ranks:
+            for to, sock in connections.sockets[at, False, rank].items():
+                samples.add((connections.jobs[at].plan.name, rank, to), sock)
+        return samples
 
     @property
     def _workers(self) -> list[Rank]:
@@ -207,6 +217,8 @@ class Host:
         loop.run()
         for worker in self._workers:
             worker.write_transfers()
+        if self._samples is not None:
+            self._samples.write(self._journal)
 
     def fail(self, plan: JobPlan, why: str) -> None:
         """A job is broken: it ends, alone or with the run."""

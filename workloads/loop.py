@@ -4,8 +4,8 @@ asyncio and epoll's own timeouts round to a millisecond and select() may be late
 of the wait; a timerfd is neither. All times are experiment time in nanoseconds: the clock knows
 how much slower the real one runs (dilation).
 
-In the virtual kernel each reading of the clock takes a nanosecond, and TCP makes more of it. So what
-only observes a run is watched `quietly`, and takes its time from the `QuietClock`: a run that is
+In the virtual kernel each reading of the clock takes a nanosecond, and TCP makes more of it. So
+what only observes a run is watched quietly, and takes its time from the `QuietClock`: a run that is
 observed is then the same, to the nanosecond, as one that is not.
 """
 
@@ -110,9 +110,7 @@ class Loop:
             self._epoll.register(descriptor, events)
         self._handlers[descriptor] = handler
 
-    def watch_quietly(
-        self, descriptor: int, events: int, handler: Callable[[int], None]
-    ) -> None:
+    def watch_quietly(self, descriptor: int, events: int, handler: Callable[[int], None]) -> None:
         """The same for a handler that reads no clock and sets no timer."""
         self.watch(descriptor, events, handler)
         self._quiet.add(descriptor)

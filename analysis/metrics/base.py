@@ -64,7 +64,8 @@ class Subject:
 FLOWS = Subject(
     "Flows of a size class (CLASS): small, medium, large or all",
     "a row a flow of the window: seed, flow, mix, src, dst, size_byte, size_class, "
-    "scheduled_ns, start_ns, end_ns, fct_ns (none: unfinished), slowdown",
+    "scheduled_ns, start_ns, end_ns, fct_ns (none: unfinished), "
+    "fct_sender_ns (likewise, or not recorded), slowdown",
     "{} flows", "flows", "CLASS", ("flow",), paired=True,
 )  # fmt: skip
 MIXES = Subject(

@@ -177,12 +177,17 @@ def small_leg(state: State, one: int, wait: float) -> float:
 
 @njit(cache=True)
 def end_flow(state: State, one: int) -> None:
-    """The last byte has left; it is there after the rest of its way."""
+    """The last byte has left; it is there after the rest of its way, and then word of it goes back.
+
+    With the queues of now: they are forgotten by then.
+    """
     c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     early = min(f.bytes[c.flow[one]], tcp.FREE_BYTE) / line_rate(state, one)
     f.end[c.flow[one]] = x.clock[0] + last_leg(state, one) - early
     leave(c, w, x, one)
     c.phase[one] = IDLE
+    word = small_leg(state, one, wait_back(c, w, x, one))
+    f.acked[c.flow[one]] = f.end[c.flow[one]] + word
     schedule(q, x, one, np.inf)
     x.free[x.counts[N_FREE]] = one
     x.counts[N_FREE] += 1

@@ -132,10 +132,13 @@ def send(
         rank.write_transfers()
     started = np.flatnonzero(flows.start_ns < experiment.duration_ns)
     ends_ns = np.rint(simulation.flow_ends_ns())
+    acks_ns = np.rint(simulation.flow_acks_ns())
     for flow in started.tolist():
         records.write("start", flow, int(flows.start_ns[flow]))
         if ends_ns[flow] < experiment.duration_ns:
             records.write("end", flow, int(ends_ns[flow]))
+        if acks_ns[flow] < experiment.duration_ns:
+            records.write("acknowledged", flow, int(acks_ns[flow]))
     for flow, received in unfinished(simulation, flows):
         records.write("unfinished", flow, received)
     delay = experiment.topology.delay

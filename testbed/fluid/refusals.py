@@ -47,6 +47,8 @@ def of_the_machine(experiment: Experiment) -> Iterator[str]:
         )
     if experiment.transport.rto_min_ns is not None:
         yield f"tcp.rto_min: a simulation has no timers to set: leave it out, or {ELSEWHERE}"
+    if experiment.sample is not None:
+        yield f"sample.tcp: a simulation has no sockets to ask: leave it out, or {ELSEWHERE}"
     if experiment.on_failure != "end":
         yield (
             f"on_failure: {experiment.on_failure} is for tasks that die, and in a simulation none "

@@ -204,6 +204,10 @@ class Simulation:
         """When the last byte of each flow was there; infinite if it was not."""
         return self.state.f["end"]
 
+    def flow_acks_ns(self) -> npt.NDArray[np.float64]:
+        """When its sender heard of that; infinite if it did not."""
+        return self.state.f["acked"]
+
     def carried_byte(self) -> npt.NDArray[np.float64]:
         """Bytes on the wire so far, headers included, by link and band."""
         found = core.carried_now(self.state)[:, : self._bands]

@@ -185,8 +185,9 @@ def schedule(count: int) -> Table:
         demoted_to=[INT, DEMOTIONS],
         delay=[FLOAT],
         end=[FLOAT],  # filled in
+        acked=[FLOAT],  # likewise
     )
-    made["end"], made["demoted_at"] = NEVER, -1
+    made["end"], made["acked"], made["demoted_at"] = NEVER, NEVER, -1
     return made
 
 

@@ -33,6 +33,7 @@ class HostConfigs:
             self._add(at, rank_hosts(job))
         experiment = self._run.experiment
         told = {"go_on": experiment.on_failure == "continue", "cores": experiment.topology.cores}
+        told["sample_ns"] = experiment.sample_ns
         for config in self._hosts.values():
             # Servers first: what they publish is counted from the first of them on.
             config["ranks"].sort(key=lambda one: one[1] < config["jobs"][one[0]]["plan"]["workers"])

@@ -176,6 +176,7 @@ class Stage:
                     "doors": doors,
                     "flows": flows[at],
                     "marks": marks,
+                    "sample_ns": self._run.experiment.sample_ns,
                     **self._sources(host, len(flows[at])),
                 },
             )

@@ -42,6 +42,7 @@ from testbed.spec.parts import FlowMix
 from testbed.spec.placements import Arm, PlacementChoice, arms, schedulable
 from testbed.spec.placing import placed
 from testbed.spec.policy import PolicyChoice, crossed, kinds_of_ports, server_map
+from testbed.spec.sampling import Sampling
 from testbed.spec.topology import Delay, TopologySpec
 from testbed.spec.transfer import TransferChoice
 from testbed.spec.transport import Transport
@@ -260,6 +261,7 @@ class Experiment(Spec):
     claims: Annotated[
         tuple[Claim, ...], BeforeValidator(listed), AfterValidator(_about_what_is_there)
     ] = ()
+    sample: Sampling | None = None
     offload: Annotated[bool | Literal["auto"], BeforeValidator(_offload)] = "auto"
     dilation: Annotated[float | Literal["auto"], BeforeValidator(_dilation)] = "auto"
     on_failure: Annotated[str, BeforeValidator(one_of("choice", "end", "continue"))] = (
@@ -280,7 +282,7 @@ class Experiment(Spec):
         if not data.get("cluster"):
             yield At([], "found neither training nor flows nor cluster; give at least one of them")
             return
-        for key in ("policies", "tcp"):
+        for key in ("policies", "tcp", "sample"):
             if key in data:
                 yield At([key], "found without training and flows: nothing is sent; leave it out")
 
@@ -297,7 +299,19 @@ class Experiment(Spec):
                 f"found {self.topology.cores} beside backend: {stacks[0]}, which computes on the "
                 "machine's own; it is for native jobs: leave it out",
             )
-        if self.on_failure != "end" and not any(job.backend == "native" for job in self.training):
+        native = any(job.backend == "native" for job in self.training)
+        if self.sample is not None and not native and not self.flows:
+            yield At(
+                ["sample"],
+                "found tcp, but there are no flows and no native job here, and other stacks keep "
+                "their connections to themselves; leave it out",
+            )
+        if self.sample is not None and self.sample.tcp_ns >= self.duration_ns:
+            yield At(
+                ["sample", "tcp"],
+                f"found {units.format_time(self.sample.tcp_ns)}, and the run is over before that",
+            )
+        if self.on_failure != "end" and not native:
             yield At(
                 ["on_failure"],
                 f"found {self.on_failure}, but no job here is native, and a real stack ends with "
@@ -351,6 +365,11 @@ class Experiment(Spec):
         return self.transport.control
 
     @property
+    def sample_ns(self) -> int:
+        """How often connections are sampled; 0: never."""
+        return 0 if self.sample is None else self.sample.tcp_ns
+
+    @property
     def kinds_of_ports(self) -> list[Port]:
         """The ports of the network, one of those that are alike."""
         servers = server_map(self.training)
@@ -384,6 +403,8 @@ class Experiment(Spec):
             "on_failure": self.on_failure,
             "hosts": self.hosts,
         }
+        if self.sample is not None:
+            plain["sample"] = self.sample.plain()
         if self.container is not None:
             plain["container"] = self.container.plain()
         if self.cluster is not None:
