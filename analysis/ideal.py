@@ -17,15 +17,15 @@ def ideal_fct_ns(
     flows: pd.DataFrame, rates_bps: Mapping[str, float], delays_ns: Mapping[str, float]
 ) -> Floats:
     """Of each flow; rates and one-way delays are those of links, "h1->s1"."""
-    sending, receiving = _host_rates(rates_bps)
+    sending, receiving = host_rates(rates_bps)
     rate = np.minimum(
         flows["src"].map(sending).to_numpy(float, na_value=np.inf),
         flows["dst"].map(receiving).to_numpy(float, na_value=np.inf),
     )
-    return flows["size_byte"].to_numpy(float) * 8e9 / rate + _round_trip_ns(flows, delays_ns)
+    return flows["size_byte"].to_numpy(float) * 8e9 / rate + round_trip_ns(flows, delays_ns)
 
 
-def _host_rates(rates_bps: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+def host_rates(rates_bps: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
     """The rate at which each node can send and receive: its fastest link out and in."""
     sending: dict[str, float] = {}
     receiving: dict[str, float] = {}
@@ -36,7 +36,7 @@ def _host_rates(rates_bps: Mapping[str, float]) -> tuple[dict[str, float], dict[
     return sending, receiving
 
 
-def _round_trip_ns(flows: pd.DataFrame, delays_ns: Mapping[str, float]) -> Floats:
+def round_trip_ns(flows: pd.DataFrame, delays_ns: Mapping[str, float]) -> Floats:
     """There and back on the shortest way. A host has one link; a pair that has no way counts 0."""
     ends = {link: link.partition("->")[::2] for link in delays_ns}
     links = Counter(near for near, _ in ends.values())

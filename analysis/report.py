@@ -16,6 +16,7 @@ from analysis import (
     cluster_plots,
     compare,
     figures,
+    inside,
     look,
     metric_plots,
     metrics,
@@ -107,6 +108,7 @@ def _shown(results: Results, summary: Summary) -> dict[str, Any]:
         host_uses=straggler_plots.host_uses(),
         **straggler_plots.pictures(results, summary, looks),
         **cluster_plots.pictures(results, looks),
+        **inside.pictures(results, looks),
         cluster_left=cluster_plots.said(summary),
     )
 
