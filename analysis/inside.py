@@ -108,14 +108,15 @@ def course_of(run: SealedRun, chosen: SampledConnection, plan: Plan) -> pd.DataF
     line_bps = min(sending[src], receiving[dst])
     waited_ns = rows["srtt_ns"] - float(round_trip_ns(ends, plan.delays_ns)[0])
     rows["queue_byte"] = np.clip(waited_ns, 0, None) * line_bps / 8e9
-    rows["rate_bps"] = rates(rows["time_ns"].to_numpy(float), rows["acked_byte"].to_numpy(float))
+    arrived_byte = (rows["acked_byte"] + rows["sacked_byte"]).to_numpy(float)
+    rows["rate_bps"] = rates(rows["time_ns"].to_numpy(float), arrived_byte)
     return rows
 
 
-def rates(time_ns: Floats, acked_byte: Floats) -> Floats:
-    """What was acknowledged since the sample before; of the first there is none."""
-    passed = np.diff(time_ns)
-    return np.concatenate([[np.nan], np.diff(acked_byte) * 8e9 / passed])
+def rates(time_ns: Floats, arrived_byte: Floats) -> Floats:
+    """What has arrived since the sample before; of the first there is none."""
+    more_byte = np.clip(np.diff(arrived_byte), 0, None)  # sacked is whole segments, acked bytes
+    return np.concatenate([[np.nan], more_byte * 8e9 / np.diff(time_ns)])
 
 
 def holders(course: pd.DataFrame) -> dict[str, float]:

@@ -90,7 +90,8 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # What TCP knew of a connection with something under way, where `sample` asks for it; as its
     # sender sees it. tenant: the mix or job; flow, or rank and to_rank: which one of its own.
-    # window_byte: what the receiver offers; pacing_bps: null where nothing is paced.
+    # sacked_byte: what has arrived beyond a gap; in_flight_byte: without that, and without what
+    # TCP takes for lost; window_byte: what the receiver offers; pacing_bps: null if not paced.
     "tcp": _table(
         time_ns=pa.int64(),
         tenant=pa.string(),
@@ -100,6 +101,7 @@ TABLES: dict[str, pa.Schema] = {
         src=pa.string(),
         dst=pa.string(),
         acked_byte=pa.int64(),
+        sacked_byte=pa.int64(),
         in_flight_byte=pa.int64(),
         unsent_byte=pa.int64(),
         cwnd_byte=pa.int64(),

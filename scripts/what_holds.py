@@ -32,7 +32,7 @@ HEADER = "start_ns,src,dst,size_byte\n"
 ALONE = "0,h1,h4,30000000\n"
 BESIDE = f"{ALONE}0,h2,h4,30000000\n" + "".join(f"{ms}000000,h3,h4,30000\n" for ms in (10, 20, 30))
 COLUMNS = [
-    (f"{who}, window: {window}", flows, window)
+    (f"{who}, {window}", flows, window)
     for window in ("auto", "16 MB")
     for who, flows in (("alone", ALONE), ("beside another", BESIDE))
 ]

@@ -78,6 +78,14 @@ def test_statistics_are_over_finished_flows_and_count_the_others() -> None:
     assert found["fct_mean"] == found["fct_p99"] == found["fct_p999"] == 80_000
 
 
+def test_the_senders_time_is_until_the_last_acknowledgement() -> None:
+    rows = FLOW_ROWS.assign(acked_ns=FLOW_ROWS["end_ns"].where(FLOW_ROWS["flow"] != 2) + 20)
+    acked = window.of_class(window.flows_in_window(rows, WINDOW, MIXES, RATES, {}), "small")
+    assert numbers(FLOWS, acked)["fct_sender_mean"] == 2_020
+    assert numbers(FLOWS, acked)["fct_mean"] == 2_000
+    assert np.isnan(numbers(FLOWS, chosen("small"))["fct_sender_mean"])  # nobody wrote it down
+
+
 def test_slowdown_is_against_the_slower_of_the_two_links() -> None:
     assert numbers(FLOWS, chosen("large"))["slowdown_mean"] == 4
     assert numbers(FLOWS, chosen("small"))["slowdown_p99"] == 2

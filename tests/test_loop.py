@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from workloads.loop import READ, Clock, Loop
+from workloads.loop import READ, Clock, Loop, QuietClock
 
 
 def loop_from_now(dilation: float = 1.0) -> Loop:
@@ -75,3 +75,45 @@ def test_descriptors_are_served_until_unwatched() -> None:
     assert seen == [b"a", b"b", b"c"]
     os.close(reading)
     os.close(writing)
+
+
+class CountingClock(Clock):
+    """How often it was read."""
+
+    readings = 0
+
+    def now_ns(self) -> int:
+        CountingClock.readings += 1
+        return super().now_ns()
+
+
+def test_what_is_watched_quietly_reads_no_clock() -> None:
+    loop, heard = Loop(CountingClock(time.monotonic_ns())), []
+    quiet, loud = os.pipe(), os.pipe()
+
+    def hear(events: int) -> None:
+        heard.append((os.read(quiet[0], 1), CountingClock.readings))
+        os.write(quiet[1] if len(heard) < 3 else loud[1], b"x")
+
+    def end(events: int) -> None:
+        heard.append((os.read(loud[0], 1), CountingClock.readings))
+        loop.stop()
+
+    loop.watch_quietly(quiet[0], READ, hear)
+    loop.watch(loud[0], READ, end)
+    loop.at(10**12, loop.stop)
+    os.write(quiet[1], b"x")
+    loop.run()
+    assert len(heard) == 4
+    assert len({readings for _, readings in heard}) == 1
+    for descriptor in (*quiet, *loud):
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("dilation", [1.0, 7.5])
+def test_the_quiet_clock_goes_with_the_other(dilation: float) -> None:
+    clock = Clock(time.monotonic_ns() - 5_000_000, dilation)
+    quiet = QuietClock(clock)
+    times = [read() for _ in range(20) for read in (clock.now_ns, quiet.now_ns)]
+    assert times == sorted(times)
+    assert times[0] > 0

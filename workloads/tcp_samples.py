@@ -19,7 +19,7 @@ MOST_ROWS = 32_768
 OFF_GRID_NS = 337
 UNLIMITED = 2**64 - 1
 # Of struct tcp_info, up to tcpi_snd_wnd, which Linux has since 5.4.
-INFO = struct.Struct("=16x I 4x I 40x I 8x I 16x I Q 8x Q 16x I 52x QQ 12x I")
+INFO = struct.Struct("=16x I 4x IIII 28x I 8x I 16x I Q 8x Q 16x I 52x QQ 12x I")
 assert INFO.size == 232
 
 Key = tuple[str | int, ...]  # whose it is, as the journal has it
@@ -78,25 +78,28 @@ class TcpSamples:
         self._rows = kept
 
 
-NUMBERS = 8
+NUMBERS = 9
 WIDTH = 3 + NUMBERS
 
 
 def numbers(sock: socket.socket, dilation: float) -> tuple[int, ...] | None:
-    """acked, in flight, unsent, cwnd, window (bytes), srtt (ns), retransmits, pacing (bit/s).
+    """acked, sacked, in flight, unsent, cwnd, window (bytes), srtt, retransmits, pacing (bit/s).
 
-    None if nothing is under way. Pacing is below zero where there is none.
+    None if nothing is under way. In flight is as TCP counts it: without what has arrived out of
+    order and what it takes for lost. Pacing is below zero where there is none.
     """
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size)
     except OSError:  # closed, by a job that broke
         return None
-    (mss, unacked, srtt_us, cwnd, retransmits, pacing, acked, unsent, sent, again, window) = (
-        INFO.unpack(info.ljust(INFO.size, b"\0"))
+    mss, unacked, sacked, lost, resent, srtt_us, cwnd, retransmits, pacing, *rest = INFO.unpack(
+        info.ljust(INFO.size, b"\0")
     )
+    acked, unsent, sent, again, window = rest
     if not unacked and not unsent:
         return None
-    in_flight = max(0, sent - again - acked)
+    in_flight = max(0, sent - again - acked - (sacked + lost - resent) * mss)
     srtt_ns = round(srtt_us * 1000 / dilation)
     paced = -1 if pacing == UNLIMITED else round(min(pacing, 2**50) * 8 * dilation)
-    return acked, in_flight, unsent, cwnd * mss, window, srtt_ns, retransmits, paced
+    windows = unsent, cwnd * mss, window
+    return acked, sacked * mss, in_flight, *windows, srtt_ns, retransmits, paced
