@@ -231,7 +231,14 @@ def test_what_another_engine_gave_is_kept_and_shown_beside(
     panel = both.panels[-1]
     changed = [row for row in panel.rows if row[1].startswith("Change")]
     assert [row[4:] for row in changed] == [("+0.0 points", "-40 %")]
-    assert "seeds=[0]" in panel.note
+    assert "Both with `seeds=[0]`" in panel.note
+    entry["beside"]["there_only"] = True
+    (place / "two.yaml").write_text(yaml.safe_dump(entry))
+    apart, _ = again("paper/two", out)
+    assert "fake with `seeds=[0]`" in apart.panels[-1].note
+    assert (
+        sorted(len(list(at.glob("*/seed-*"))) for at in (out / "sweeps").glob("*/points/*"))[-1] > 2
+    )
     (place / "other.json").write_text("{}")
     with pytest.raises(BadInput, match=r"other\.json: cannot be read"):
         again("paper/two", out)

@@ -204,6 +204,7 @@ class Beside(Spec):
 
     `instead`: asked for that engine alone (`--engine`), these points are all that is run. `kept`: a
     file beside the entry with what that engine once gave, shown where it is not run again.
+    `there_only`: `set` is for that engine alone.
     """
 
     what: ClassVar[str] = "a comparison"
@@ -213,6 +214,7 @@ class Beside(Spec):
     points: Annotated[tuple[dict[str, str], ...], BeforeValidator(_places)]
     takes: Text
     instead: Flag = False
+    there_only: Flag = False
     kept: Text = ""
 
 

@@ -115,7 +115,8 @@ def swept(
     path = (entries.path_of(name).parent / str(entry.sweep)).resolve()
     sweep = sweep_file.load(path)
     if beside and entry.beside is not None:
-        sweep = only(sweep_file.load(path, entry.beside.set), entry.beside.points)
+        here = entry.beside.there_only and engine != entry.beside.engine
+        sweep = only(sweep_file.load(path, () if here else entry.beside.set), entry.beside.points)
     mark = hashlib.sha256((sweep.fingerprint() + code()).encode()).hexdigest()[:8]
     at = out / "sweeps" / f"{sweep.first.name}-{engine}-{mark}"
     run_sweep(sweep, at, engine, f"giveway reproduce {name}", progress)

@@ -106,12 +106,13 @@ def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
             )
     assert entry.beside is not None
     asked = f"--engine {other.engine}" if entry.beside.instead else "--beside"
+    with_ = other.engine if entry.beside.there_only else "Both"
     return Panel(
         f"{grid.engine} beside {other.engine}",
         (),
         ("point", "what", grid.engine, other.engine, "apart", "published"),
         tuple((*row, "")[:6] for row in rows),
-        (f"Both with {', '.join(f'`{one}`' for one in other.set)}. " if other.set else "")
+        (f"{with_} with {', '.join(f'`{one}`' for one in other.set)}. " if other.set else "")
         + f"{other.engine}: `{other.command} {asked}`, kept with the entry.",
     )
 
