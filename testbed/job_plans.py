@@ -15,6 +15,7 @@ def job_plan(run: Run, job: TrainingJob) -> JobPlan:
     steered = run.steers(job.name)
     transfer = run.choice.transfer or job.sending
     told = run.choice.transfer or job.transfer
+    reduce = job.reduce.planned if job.reduce is not None else None
     return JobPlan(
         name=job.name,
         aggregation=job.aggregation,
@@ -28,6 +29,8 @@ def job_plan(run: Run, job: TrainingJob) -> JobPlan:
         update_byte_s=job.update_byte_s,
         rate_bps=run.experiment.topology.rate_bps,
         seed=run.seed,
+        racks=job.racks if job.by_rack else (),
+        reduce=reduce,
         barrier=job.barrier,
         start_ns=job.start_ns,
         steps=job.steps,

@@ -39,6 +39,19 @@ seeds: [0]
 PARTED = SERVERS.replace("fusion: 50 kB", "transfer: {policy: p3, partition: 50 kB}").replace(
     "policies: [{policy: tensorlights-rr, period: 100 ms}]", "policies: [fifo]"
 )
+SUMMED = (
+    SERVERS.replace("tor, hosts: 4,", "leaf-spine, hosts: 12, leaves: 2, spines: 1,")
+    .replace("servers_on: packed", "servers_on: packed, reduce: {by: tree, chunk: 100 kB}")
+    .replace("policies: [{policy: tensorlights-rr, period: 100 ms}]", "policies: [fifo]")
+)
+# Another value of each key of `reduce`.
+REDUCTIONS = {
+    "by": ("{by: rack, chunk: 100 kB}", "who sums for a rack"),
+    "degree": ("{by: tree, chunk: 100 kB, degree: 4}", "how many send to one"),
+    "chunk": ("{by: tree, chunk: 10 kB}", "what is sent on at once"),
+    "across": ("{by: tree, chunk: 100 kB, across: tree}", "who sends to servers"),
+    "multicast": ("{by: tree, chunk: 100 kB, multicast: false}", "who sends the model on"),
+}
 RACKS = RACK.replace("kind: tor, hosts: 4,", "kind: leaf-spine, hosts: 4, leaves: 2, spines: 2,")
 PODS = RACK.replace("kind: tor,", "kind: fat-tree, k: 4,")
 REPLAY = RACK.replace(
@@ -422,6 +435,10 @@ JOBS = (
         SERVERS,
     ),
     told("training.*.stale", "training.0.stale=2", "how long it waits for the slowest", SERVERS),
+    *(
+        told(f"training.*.reduce.{key}", f"training.0.reduce={value}", shows, SUMMED)
+        for key, (value, shows) in REDUCTIONS.items()
+    ),
 )
 
 TOO_MANY_SENDERS = Refused(
@@ -822,4 +839,13 @@ JOB_ROWS = (
         only_servers("synchronisation", "async"),
     ),
     JobRow("training.*.stale", only_servers("stale", "2"), HEEDED, only_servers("stale", "2")),
+    *(
+        JobRow(
+            f"training.*.reduce.{key}",
+            only_servers("reduce", value),
+            Changes("tasks", "heeded", base=SUMMED),
+            only_servers("reduce", value),
+        )
+        for key, (value, _) in REDUCTIONS.items()
+    ),
 )

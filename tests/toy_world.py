@@ -67,7 +67,7 @@ class ToyWorld:
         def post(to: int, length: int, content: memoryview | None) -> None:
             self._carry(to, length, partial(worlds[to].plays.arrived, number, self.number))
 
-        play = Play(plan.part(self.number), plan.collective.blocks(plan.workers), byte, post)
+        play = Play(plan.part(self.number, number), plan.blocks, byte, post)
         self.plays.begin(number, play, done)
 
     def left_byte(self) -> int:

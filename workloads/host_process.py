@@ -48,7 +48,7 @@ class HostJob:
     def from_plain(cls, plain: dict[str, Any]) -> "HostJob":
         plan = dict(plain["plan"])
         plan["layers"] = tuple(Layer(*layer) for layer in plan["layers"])
-        plan["bands"] = tuple(plan["bands"])
+        plan["bands"], plan["racks"] = tuple(plan["bands"]), tuple(plan["racks"])
         return cls(**{**plain, "plan": JobPlan(**plan)})
 
 

@@ -18,7 +18,9 @@ from policies.transfer import (
     transfer_policy,
 )
 from workloads import collectives
-from workloads.collectives import Collective, Part, parameter_server
+from workloads.collectives import Collective, Part, aggregation, parameter_server
+from workloads.collectives.aggregation import Aggregation
+from workloads.compute import group_by_group
 from workloads.profiles import Layer
 
 PARAMETER_SERVER = "parameter-server"
@@ -51,6 +53,8 @@ class JobPlan:
     update_byte_s: int | None = None  # how fast a server updates, one part after another
     rate_bps: int = 10**9  # of a host's link
     seed: int = 0
+    racks: tuple[int, ...] = ()  # of each worker, where that matters
+    reduce: Mapping[str, Any] | None = None  # how servers' workers aggregate; none: they do not
 
     @cached_property
     def transfer_policy(self) -> TransferPolicy:
@@ -98,6 +102,31 @@ class JobPlan:
         return self.aggregation == PARAMETER_SERVER
 
     @property
+    def by_message(self) -> bool:
+        """Whether its ranks send messages themselves; others play steps of collectives."""
+        return self.has_servers and self.reduce is None
+
+    @property
+    def phases(self) -> int:
+        """Of a job's collectives, taken in turn: all-reduces, or pushes and pulls."""
+        return 1 if self.reduce is None else 2
+
+    @cached_property
+    def aggregating(self) -> Aggregation:
+        """How what goes to its servers is summed on the way."""
+        assert self.reduce is not None
+        most = max(sum(self.layer_bytes[layer] for layer in group) for group in self.pushed_groups)
+        pieces = -(-most // (self.servers * self.reduce["chunk_byte"]))
+        told = {key: value for key, value in self.reduce.items() if key != "chunk_byte"}
+        return Aggregation(self.racks, self.servers, pieces=pieces, **told)
+
+    @cached_property
+    def pushed_groups(self) -> list[tuple[int, ...]]:
+        """The layers that are pushed together, in the order of an iteration."""
+        stretches = group_by_group(self.layers, self.fusion_byte)
+        return [stretch.gives for stretch in stretches if stretch.gives]
+
+    @property
     def ranks(self) -> int:
         return self.workers + self.servers
 
@@ -106,11 +135,21 @@ class JobPlan:
         """What its workers aggregate by, where they do so among themselves."""
         return collectives.available()[self.aggregation]
 
-    def part(self, rank: int) -> Part:
-        """Of its collective, or of the push to its servers."""
+    def part(self, rank: int, number: int = 0) -> Part:
+        """Of its collective of this number, or of the push to its servers."""
+        if self.reduce is not None:
+            direction = aggregation.pull if number % self.phases else aggregation.push
+            return direction(rank, self.aggregating)
         if self.has_servers:
             return parameter_server.push(rank, self.workers, self.servers)
-        return self.collective.part(rank, self.workers)
+        return self.collective.part_in(rank, self.workers, self.racks)
+
+    @property
+    def blocks(self) -> int:
+        """Of the vectors of its collectives."""
+        if self.reduce is not None:
+            return self.aggregating.blocks
+        return self.collective.blocks(self.workers)
 
     @cached_property
     def layer_bytes(self) -> list[int]:
@@ -134,13 +173,18 @@ class JobPlan:
         """What each server is pushed of a gradient: (start, length) in bytes."""
         return parameter_server.shards(sum(self.gradient_bytes), self.servers)
 
+    @property
+    def _servers(self) -> range:
+        return range(self.workers, self.ranks)
+
     @cached_property
     def edges(self) -> dict[tuple[int, int], None]:
         """Who sends bytes to whom, in order."""
         if not self.has_servers:
-            return dict.fromkeys(self.collective.edges(self.workers))
-        servers = range(self.workers, self.ranks)
-        up = [(worker, server) for worker in range(self.workers) for server in servers]
+            return dict.fromkeys(self.collective.edges(self.workers, self.racks))
+        if self.reduce is not None:
+            return dict.fromkeys(self.aggregating.edges)
+        up = [(worker, server) for worker in range(self.workers) for server in self._servers]
         return dict.fromkeys([*up, *((server, worker) for worker, server in up)])
 
     @cached_property
@@ -159,6 +203,8 @@ class JobPlan:
         All with rank 0, who decides what is sent next; a worker that changes its band with its
         servers, who answer it in the same.
         """
+        if self.reduce is not None:  # servers follow the first worker
+            return [(0, server) for server in self._servers] if self.steered_by else []
         if self.has_servers:
             return self.data_pairs if self.steered_by else []
         return [(rank, 0) for rank in range(1, self.workers)]

@@ -6,7 +6,7 @@ Worlds without a faster way of their own play any list of steps with it.
 from collections import defaultdict, deque
 from collections.abc import Callable
 
-from workloads.collectives import Blocks, Part, cut
+from workloads.collectives import Blocks, Part, Send, cut
 from workloads.counting import Numbers, as_numbers
 
 Post = Callable[[int, int, memoryview | None], None]  # (to, bytes, content)
@@ -33,6 +33,9 @@ class Play:
         self._expected: dict[int, deque[int]] = defaultdict(deque)  # receives, by source
         for at, got in enumerate(part.receives):
             self._expected[got.source].append(at)
+        self._due: dict[int, deque[int]] = defaultdict(deque)  # sends, by receiver
+        for at, send in enumerate(part.sends):
+            self._due[send.to].append(at)
         self._unsent, self._awaited = len(part.sends), len(part.receives)
         self._total_byte = sum(self._span(receive.blocks)[1] for receive in part.receives)
         self._got_byte = 0
@@ -48,9 +51,8 @@ class Play:
         return left * self._byte // max(1, self._total_byte)
 
     def begin(self) -> None:
-        for at, send in enumerate(self._part.sends):
-            if not send.after:
-                self._hand_over(at)
+        for to in self._due:
+            self._hand_over(to)
 
     def arrived(self, source: int, content: memoryview | None = None) -> None:
         """The next message from this rank is here."""
@@ -65,10 +67,15 @@ class Play:
         for send in self._unlocks[at]:
             self._missing[send] -= 1
             if not self._missing[send]:
-                self._hand_over(send)
+                self._hand_over(self._part.sends[send].to)
 
-    def _hand_over(self, at: int) -> None:
-        send = self._part.sends[at]
+    def _hand_over(self, to: int) -> None:
+        """To one rank, what is next and waits for nothing."""
+        due = self._due[to]
+        while due and not self._missing[due[0]]:
+            self._send(self._part.sends[due.popleft()])
+
+    def _send(self, send: Send) -> None:
         self._unsent -= 1
         start, length = self._span(send.blocks)
         content = None

@@ -8,6 +8,7 @@ from workloads.part_server import PartServer
 from workloads.parted import PartedWorker
 from workloads.rank import Rank
 from workloads.rank_records import Sink
+from workloads.reduced import ReducedWorker, SummingServer
 from workloads.served import ServedWorker
 from workloads.server import ParameterServer
 from workloads.world import World
@@ -20,11 +21,24 @@ def make_rank(
 ) -> AnyRank:
     """Begin a worker at the plan's start; a server waits to be asked."""
     if number >= plan.workers:
-        server = PartServer if plan.parted else ParameterServer
-        return server(plan, number, world, sink)
-    served = PartedWorker if plan.parted else ServedWorker
-    kind = served if plan.has_servers else AgreedWorker
+        return _server_kind(plan)(plan, number, world, sink)
     steering = rebuilt(plan.steered_by).steering if plan.steered_by else None
-    worker = kind(plan, number, world, sink, steering)
+    worker = _worker_kind(plan)(plan, number, world, sink, steering)
     worker.cores = cores
     return worker
+
+
+def _server_kind(plan: JobPlan) -> type[ParameterServer]:
+    if plan.reduce is not None:
+        return SummingServer
+    return PartServer if plan.parted else ParameterServer
+
+
+def _worker_kind(
+    plan: JobPlan,
+) -> type[AgreedWorker] | type[ServedWorker] | type[PartedWorker] | type[ReducedWorker]:
+    if not plan.has_servers:
+        return AgreedWorker
+    if plan.reduce is not None:
+        return ReducedWorker
+    return PartedWorker if plan.parted else ServedWorker

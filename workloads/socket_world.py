@@ -7,7 +7,7 @@ from functools import partial
 
 from basics.bands import tos_of
 from workloads.connection import UNSENT_BYTE, Arrived, Connection
-from workloads.counting import check_sum, sample_numbers
+from workloads.counting import Numbers, check_sum, sample_numbers
 from workloads.job_plan import JobPlan
 from workloads.loop import Loop
 from workloads.play import Play, Plays
@@ -44,7 +44,10 @@ class SocketWorld:
         if plan.control_band is not None:
             for connection in self._words.values():
                 connection.mark(tos_of(plan.control_band))
-        self._part = None if plan.has_servers else plan.part(number)
+        self._parts = (
+            [] if plan.by_message else [plan.part(number, at) for at in range(plan.phases)]
+        )
+        self._summed: dict[int, Numbers] = {}  # in test mode, what a server has to send back
         self._plays = Plays()
         if plan.parted:
             for connection in self._data.values():
@@ -89,20 +92,35 @@ class SocketWorld:
 
     def play(self, number: int, byte: int, done: Callable[[], None]) -> None:
         plan = self._plan
-        numbers = sample_numbers(max(1, byte // 4), self._number + 1) if plan.check else None
+        numbers = self._numbers(number, byte) if plan.check else None
 
         def post(to: int, length: int, content: memoryview | None) -> None:
             self._data[to].send(number, length, content)
 
-        assert self._part is not None, "servers are not a collective"
-        blocks = plan.collective.blocks(plan.workers)
+        assert self._parts, "servers that answer messages are not a collective"
+        part = self._parts[number % plan.phases]
 
         def checked() -> None:
             if numbers is not None:
-                check_sum(numbers, plan.workers)
+                self._check(number, numbers)
             done()
 
-        self._plays.begin(number, Play(self._part, blocks, byte, post, numbers), checked)
+        self._plays.begin(number, Play(part, plan.blocks, byte, post, numbers), checked)
+
+    def _numbers(self, number: int, byte: int) -> Numbers:
+        """What a rank begins a collective with: a worker its gradient, a server what it has."""
+        serves, pulls = self._number >= self._plan.workers, number % self._plan.phases
+        if serves and pulls:
+            return self._summed.pop(number - 1)
+        return sample_numbers(max(1, byte // 4), 0 if serves or pulls else self._number + 1)
+
+    def _check(self, number: int, numbers: Numbers) -> None:
+        """All-reduces and pulls leave the sum with every worker, pushes with the servers."""
+        serves, last = self._number >= self._plan.workers, self._plan.phases - 1
+        if not serves and number % self._plan.phases == last:
+            check_sum(numbers, self._plan.workers)
+        elif serves and number % self._plan.phases != last:
+            self._summed[number] = numbers
 
     def left_byte(self) -> int:
         return self._plays.left_byte
@@ -115,7 +133,7 @@ class SocketWorld:
             connection.mark(tos_of(band))
 
     def _arrived(self, source: int, arrived: Arrived) -> None:
-        if self._plan.has_servers:
+        if self._plan.by_message:
             message = Message(source, arrived.byte, arrived.tag, arrived.content)
             self.rank.message_arrived(message)
         else:

@@ -91,7 +91,7 @@ def send(
         places = [hosts[name] for name in rank_hosts(job)]
         jobs.append(JobStreams(job_plan(run, job), places, job_port(index), first))
         first += len(jobs[-1].ways)
-    lists = [job.step_list() for job in jobs]
+    lists = [job.step_lists() for job in jobs]
     simulation = Simulation(
         setting.topology,
         run.choice.link_policy,
@@ -99,7 +99,7 @@ def send(
         [bands.index(run.bands[mix.name]) for mix in experiment.flows],
         [way for job in jobs for way in job.ways],
         mark_ns=marking_ns(experiment.topology.rate_bps) if experiment.tcp == "dctcp" else 0,
-        step_lists=[one for one in lists if one is not None],
+        step_lists=[one for own in lists for one in own],
         seed=run.seed,
         flow_demotions=[
             [(one.after_byte, bands.index(one.to)) for one in run.demotions(mix)]
@@ -110,8 +110,8 @@ def send(
     count = experiment.topology.cores
     cores = {host: Cores(count, simulation.at) for host in hosts.values()} if count else None
     joined = [
-        SimulatedJob(job, simulation, records, next(players) if one is not None else (), cores)
-        for job, one in zip(jobs, lists, strict=True)
+        SimulatedJob(job, simulation, records, [next(players) for _ in own], cores)
+        for job, own in zip(jobs, lists, strict=True)
     ]
     JobOrder(run, simulation, joined)
 

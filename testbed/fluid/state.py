@@ -166,6 +166,7 @@ def streams(count: int) -> Table:
         inbox_count=[INT],
         inbox_at=[INT],  # those that have arrived in this transfer
         ahead=[INT],  # messages that have arrived for later ones
+        due=[INT],  # 1 + the send that is its next message; 0: none is to come
     )
     made["next"] = made["player"] = -1
     return made

@@ -26,7 +26,7 @@ class StepList:
 def step_tables(lists: Sequence[StepList], streams: Table) -> tuple[Steps, list[list[int]]]:
     """The tables, and the players of each list, rank by rank. Streams learn whom they lead to."""
     players: list[tuple[int, ...]] = []
-    sends: list[tuple[int, float, int]] = []
+    sends: list[list[float]] = []
     receives: list[tuple[int, int, float]] = []
     unlocks: list[int] = []
     inbox: list[int] = []
@@ -35,9 +35,16 @@ def step_tables(lists: Sequence[StepList], streams: Table) -> tuple[Steps, list[
         numbers.append(list(range(len(players), len(players) + len(one.parts))))
         for rank, part in enumerate(one.parts):
             first_send = len(sends)
+            latest: dict[int, int] = {}  # by stream
             for send in part.sends:
                 stream = one.streams[rank, send.to]
-                sends.append((stream, send.blocks[1] / one.blocks, len(send.after)))
+                share = send.blocks[1] / one.blocks
+                before = latest.get(stream)
+                if before is not None:
+                    sends[before][-1] = len(sends) + 1
+                latest[stream] = len(sends)
+                need = len(send.after)
+                sends.append([stream, share, need, len(players), before is None, 0])
             waiting: dict[int, list[int]] = defaultdict(list)  # sends, by what they wait for
             for at, send in enumerate(part.sends, start=first_send):
                 for receive in send.after:
@@ -70,7 +77,16 @@ def step_tables(lists: Sequence[StepList], streams: Table) -> tuple[Steps, list[
             left=[INT],  # sends not handed over and receives not arrived
             byte=[FLOAT],
         ),
-        sends=_filled(sends, stream=[INT], share=[FLOAT], need=[INT], missing=[INT]),
+        sends=_filled(
+            sends,
+            stream=[INT],
+            share=[FLOAT],
+            need=[INT],
+            player=[INT],
+            first=[INT],  # whether it is the first on its stream
+            following=[INT],  # 1 + the next one there; 0: there is none
+            missing=[INT],
+        ),
         receives=_filled(receives, first=[INT], last=[INT], share=[FLOAT]),
         unlocks=np.array(unlocks, dtype=np.int64),
         inbox=np.array(inbox, dtype=np.int64),
@@ -78,7 +94,7 @@ def step_tables(lists: Sequence[StepList], streams: Table) -> tuple[Steps, list[
     return made, numbers
 
 
-def _filled(rows: Sequence[tuple[float, ...]], **columns: list[object]) -> Table:
+def _filled(rows: Sequence[Sequence[float]], **columns: list[object]) -> Table:
     """A table whose first columns are given; the others begin at zero."""
     made = table(len(rows), **columns)
     for at, name in enumerate(list(columns)[: len(rows[0]) if rows else 0]):

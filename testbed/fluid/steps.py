@@ -23,6 +23,10 @@ def arrive(state: State, stream: int) -> None:
     s.arriving[stream] -= 1
     coming = s.arrivals[stream, s.arrival_head[stream]] if s.arriving[stream] else np.inf
     schedule(q, x, len(c) + stream, coming)
+    sender = s.due[stream] - 1
+    if sender >= 0:  # what found no room
+        hand_over(state, stream)
+        end_if_done(state, state.p.sends.player[sender])
     receiver = s.next[stream]
     if receiver >= 0:
         s.arrived[receiver] += 1
@@ -82,8 +86,9 @@ def begin_steps(state: State, player: int, byte: float) -> None:
     for at in range(inbox, inbox + players.inbox_count[player]):
         s.inbox_at[state.p.inbox[at]] = 0
     for at in range(first, first + players.sends[player]):
-        if sends.need[at] == 0:
-            hand_over(state, player, at)
+        if sends.first[at]:
+            s.due[sends.stream[at]] = at + 1
+            hand_over(state, sends.stream[at])
     for at in range(inbox, inbox + players.inbox_count[player]):
         stream = state.p.inbox[at]
         while s.ahead[stream] and s.inbox_at[stream] < s.inbox_count[stream]:
@@ -114,14 +119,20 @@ def take(state: State, player: int, stream: int) -> None:
         send = state.p.unlocks[at]
         sends.missing[send] -= 1
         if sends.missing[send] == 0:
-            hand_over(state, player, send)
+            hand_over(state, sends.stream[send])
 
 
 @njit(cache=True)
-def hand_over(state: State, player: int, send: int) -> None:
-    players, sends = state.p.players, state.p.sends
-    players.left[player] -= 1
-    post(state, sends.stream[send], players.byte[player] * sends.share[send])
+def hand_over(state: State, stream: int) -> None:
+    """Give a stream its next messages, as far as they wait for nothing and it has room."""
+    s, players, sends = state.s, state.p.players, state.p.sends
+    while s.due[stream]:
+        send = s.due[stream] - 1
+        player = sends.player[send]
+        if sends.missing[send] or not post(state, stream, players.byte[player] * sends.share[send]):
+            return
+        players.left[player] -= 1
+        s.due[stream] = sends.following[send]
 
 
 @njit(cache=True)

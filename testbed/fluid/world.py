@@ -54,20 +54,31 @@ class JobStreams:
         first += len(self.data)
         self.words = {pair: first + at for at, pair in enumerate(spoken)}
 
-    def step_list(self) -> StepList | None:
-        """What the simulation plays step by step; rings have a short way.
+    @property
+    def by_message(self) -> bool:
+        """Whether messages are played one by one, as over sockets; else compiled code plays steps.
 
-        Several transfers at once are played message by message, as over sockets.
+        So it is with several transfers at once; where servers get sums, also if ranks are on one
+        host, or send each other both gradients and models: a stream has one list.
         """
         plan = self.plan
-        if plan.has_servers or plan.collective.ring or not plan.one_by_one:
-            return None
-        parts = [plan.part(rank) for rank in range(plan.workers)]
-        return StepList(parts, plan.collective.blocks(plan.workers), self.data)
+        if plan.reduce is None:
+            return plan.by_message or not plan.one_by_one
+        return len(self.data) < len(plan.edges) or plan.aggregating.crosses
+
+    def step_lists(self) -> list[StepList]:
+        """What the simulation plays step by step; rings have a short way."""
+        plan = self.plan
+        if self.by_message or (plan.reduce is None and plan.collective.ring):
+            return []
+        return [
+            StepList([plan.part(rank, at) for rank in range(plan.ranks)], plan.blocks, self.data)
+            for at in range(plan.phases)
+        ]
 
 
 class SimulatedJob:
-    """The ranks of a job, and their way into the simulation; `players`: see StepList.
+    """The ranks of a job, and their way into the simulation; `players`, list by list: see StepList.
 
     `cores`: of each host, where its tasks share them.
     """
@@ -77,7 +88,7 @@ class SimulatedJob:
         streams: JobStreams,
         simulation: Simulation,
         records: Records,
-        players: Sequence[int] = (),
+        players: Sequence[Sequence[int]] = (),
         cores: Mapping[int, Cores] | None = None,
     ) -> None:
         self.plan = streams.plan
@@ -86,18 +97,18 @@ class SimulatedJob:
         self.players = players
         self._lines: dict[Pair, Line] = {}
         plan = self.plan
-        self._by_message = plan.has_servers or not plan.one_by_one
+        self.by_message = streams.by_message
         self.worlds = [SimulatedWorld(self, number) for number in range(plan.ranks)]
         self.ranks: list[AnyRank] = [
             make_rank(plan, number, world, records, cores[streams.hosts[number]] if cores else None)
             for number, world in enumerate(self.worlds)
         ]
-        if self._by_message:
+        if self.by_message:
             for pair, stream in streams.data.items():
                 source, to = pair
                 hear = partial(self._heard, source, to)
                 self._lines[pair] = Line(simulation, stream, hear)
-        elif plan.collective.ring:
+        elif not players:
             simulation.make_ring([streams.data[pair] for pair in plan.edges])
         for rank in self.workers:
             simulation.at(plan.start_ns, rank.begin)
@@ -124,7 +135,7 @@ class SimulatedJob:
         return line.waiting_byte if line is not None else 0
 
     def _heard(self, source: int, to: int, byte: int, tag: int) -> None:
-        if self.plan.has_servers:
+        if self.plan.by_message:
             self.ranks[to].message_arrived(Message(source, byte, tag))
         else:
             self.worlds[to].plays.arrived(tag, source)
@@ -220,12 +231,12 @@ class SimulatedWorld:
 
     def play(self, number: int, byte: int, done: Callable[[], None]) -> None:
         plan = self._job.plan
-        if not plan.one_by_one:
-            blocks = plan.collective.blocks(plan.workers)
+        if self._job.by_message:
             post = partial(self._post_step, number)
-            self.plays.begin(number, Play(plan.part(self._number), blocks, byte, post), done)
+            part = plan.part(self._number, number)
+            self.plays.begin(number, Play(part, plan.blocks, byte, post), done)
         elif self._job.players:
-            player = self._job.players[self._number]
+            player = self._job.players[number % plan.phases][self._number]
             self._simulation.on_steps_done[player] = done
             self._simulation.begin_steps(player, byte)
         else:
@@ -237,10 +248,11 @@ class SimulatedWorld:
         self._job.post(self._number, to, byte, number)
 
     def left_byte(self) -> int:
-        if not self._job.plan.one_by_one:
+        if self._job.by_message:
             return self.plays.left_byte
         if self._job.players:
-            return self._simulation.steps_left_byte(self._job.players[self._number])
+            mine = [players[self._number] for players in self._job.players]
+            return sum(self._simulation.steps_left_byte(player) for player in mine)
         [stream] = self._outgoing
         return self._simulation.ring_left_byte(stream)
 

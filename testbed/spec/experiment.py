@@ -348,6 +348,12 @@ class Experiment(Spec):
                 said = (choice.transfer or job.sending).one_at_a_time(sizes)
                 if said is not None:
                     found[said] = None
+        for job in self.training:
+            if job.reduce is not None and len(set(job.racks)) == 1:
+                found[
+                    f"job {job.name}: all workers are in one rack: {job.host_names[0]} sums for "
+                    "all of them"
+                ] = None
         return list(found)
 
     @property

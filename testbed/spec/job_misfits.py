@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from testbed.spec.jobs import TrainingJob
 
 RING = "ring"
+OF_SERVERS = ("gradient", "servers", "servers_on", "synchronisation", "stale", "update")
 
 
 def misfits(job: "TrainingJob") -> Iterator[At]:
@@ -31,7 +32,7 @@ def misfits(job: "TrainingJob") -> Iterator[At]:
         yield At(["model"], f"found more than {units.LARGEST} bytes or ns of {job.profile}")
     yield from _misfits_of_its_transfers(job)
     if not job.has_servers:
-        for key in ("gradient", "servers", "servers_on", "synchronisation", "stale", "update"):
+        for key in (*OF_SERVERS, "reduce"):
             if given & {key, f"{key}_byte", f"{key}_byte_s"}:
                 why = f"found beside aggregation: {job.aggregation}; it is for "
                 yield At([key], why + "parameter-server jobs")
@@ -47,6 +48,12 @@ def misfits(job: "TrainingJob") -> Iterator[At]:
                 "found in a parameter-server job, which pushes gradients as they become ready "
                 "and waits as synchronisation and stale say: leave it out, or add transfer",
             )
+    if job.reduce is not None and job.staleness != 0:
+        yield At(
+            ["reduce"],
+            "found in a job whose workers do not wait for each other; a sum needs all of them: "
+            "leave out stale and synchronisation",
+        )
     if job.update_byte_s is not None and whole:
         yield At(["update"], "found without transfer; whole models are updated in no time")
     if job.stale and job.synchronisation == "async":

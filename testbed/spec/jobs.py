@@ -14,6 +14,7 @@ from policies.cluster.placements import BY_RACK, Racks
 from testbed.spec.job_misfits import RING, misfits
 from testbed.spec.job_values import byte_rate, read_servers_on, read_workers
 from testbed.spec.mistakes import At, collected
+from testbed.spec.reduction import Reduction
 from testbed.spec.transfer import TransferChoice
 from testbed.spec.values import (
     Flag,
@@ -70,10 +71,12 @@ class TrainingJob(Spec):
         "sync"
     )
     stale: Annotated[int, BeforeValidator(integer(0, MOST_STEPS))] = 0
+    reduce: Reduction | None = None  # on the way to servers; None: every worker with every server
     update_byte_s: Annotated[int, BeforeValidator(byte_rate)] | None = Field(
         alias="update", default=None
     )
     _host_names: tuple[str, ...] = PrivateAttr(())
+    _racks: tuple[int, ...] = PrivateAttr(())
     _entry: int = PrivateAttr(0)
 
     @classmethod
@@ -101,6 +104,8 @@ class TrainingJob(Spec):
 
     def fault_of(self, transfer: TransferChoice) -> str | None:
         """Why this job cannot send so."""
+        if self.reduce is not None:
+            return "found beside reduce, which sums gradients as they become ready"
         if self.gradient_byte is not None:
             return "found beside gradient; what is pushed in parts is as large as what comes back"
         return transfer.fault(self.scaled_profile, checks_models=self.has_servers and self.check)
@@ -128,6 +133,18 @@ class TrainingJob(Spec):
         return self._host_names
 
     @property
+    def racks(self) -> tuple[int, ...]:
+        """Which rack each worker is in, rank by rank."""
+        return self._racks
+
+    @property
+    def by_rack(self) -> bool:
+        """Whether how it aggregates depends on racks."""
+        if self.has_servers:
+            return self.reduce is not None
+        return collectives.available()[self.aggregation].by_rack is not None
+
+    @property
     def staleness(self) -> int | None:
         """How far a worker may be ahead of the slowest; None: as far as it gets."""
         return None if self.synchronisation == "async" else self.stale
@@ -152,9 +169,18 @@ class TrainingJob(Spec):
             )
         try:
             self._host_names = self._found_hosts(tuple(BY_RACK[self.workers_on](racks)))
+            rack_of = {host: at for at, rack in enumerate(racks) for host in rack}
+            self._racks = tuple(rack_of[host] for host in self._host_names)
+            self._fits_its_racks()
         except ValueError as error:
             raise At(["workers"], str(error)) from None
         self._entry = 0  # only complaints need it, and a resolved file has other entries
+
+    def _fits_its_racks(self) -> None:
+        if not self.has_servers:
+            odd = collectives.available()[self.aggregation].refuses_racks(self._racks)
+            if odd is not None:
+                raise ValueError(f"{self.aggregation} {odd}")
 
     def _found_hosts(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         if isinstance(self.workers, tuple):
@@ -223,6 +249,8 @@ class TrainingJob(Spec):
                 "synchronisation": self.synchronisation,
                 "stale": self.stale,
             }
+        if self.reduce is not None:
+            plain["reduce"] = self.reduce.plain()
         if self.gradient_byte is not None:
             plain["gradient"] = units.format_size(self.gradient_byte)
         return plain

@@ -2,8 +2,8 @@
 
 A vector of any size is cut into equal blocks. For one rank of a group, a collective is the list of
 its messages, each some blocks in a row, and the list of what it receives. Messages between the same
-two ranks arrive in the order in which they were sent, so the k-th that one sends to another is the
-k-th that the other receives from it.
+two ranks are sent in the order of the list and arrive in it, so the k-th that one sends to another
+is the k-th that the other receives from it; one that waits holds up those behind it to that rank.
 
 A collective is one file in this folder that ends with `COLLECTIVE = Collective(...)`; its name in
 experiment files is the file's name with dashes.
@@ -11,7 +11,7 @@ experiment files is the file's name with dashes.
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -47,7 +47,8 @@ class Collective:
 
     One that `reduces` leaves the sum of all ranks' vectors with every rank: a training job can
     aggregate by it. A `ring` is one in which every rank sends each step to the next, one block,
-    after the step before has arrived: simulations have a short way for that.
+    after the step before has arrived: simulations have a short way for that. One `by_rack` is told
+    the rack of every rank instead of how many there are.
     """
 
     title: str
@@ -56,12 +57,21 @@ class Collective:
     reduces: bool = False
     ring: bool = False
     refuses: Callable[[int], str | None] = lambda ranks: None
+    by_rack: Callable[[int, Sequence[int]], Part] | None = None
+    refuses_racks: Callable[[Sequence[int]], str | None] = lambda racks: None
 
-    def edges(self, ranks: int) -> list[tuple[int, int]]:
+    def part_in(self, rank: int, ranks: int, racks: Sequence[int] = ()) -> Part:
+        """Of a group of this size, whose ranks are in these racks if that is known."""
+        if self.by_rack is not None and racks:
+            return self.by_rack(rank, racks)
+        return self.part(rank, ranks)
+
+    def edges(self, ranks: int, racks: Sequence[int] = ()) -> list[tuple[int, int]]:
         """Who sends to whom, each once, rank by rank."""
         if self.ring:
             return [(rank, (rank + 1) % ranks) for rank in range(ranks)]
-        sends = ((rank, send.to) for rank in range(ranks) for send in self.part(rank, ranks).sends)
+        parts = (self.part_in(rank, ranks, racks) for rank in range(ranks))
+        sends = ((rank, send.to) for rank, part in enumerate(parts) for send in part.sends)
         return list(dict.fromkeys(sends))
 
 
