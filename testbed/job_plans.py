@@ -29,6 +29,8 @@ def job_plan(run: Run, job: TrainingJob) -> JobPlan:
         update_byte_s=job.update_byte_s,
         rate_bps=run.experiment.topology.rate_bps,
         seed=run.seed,
+        compute_ns=job.compute_ns,
+        every_ns=job.every_ns or 0,
         racks=job.racks if job.by_rack else (),
         reduce=reduce,
         barrier=job.barrier,

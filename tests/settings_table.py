@@ -44,6 +44,16 @@ SUMMED = (
     .replace("servers_on: packed", "servers_on: packed, reduce: {by: tree, chunk: 100 kB}")
     .replace("policies: [{policy: tensorlights-rr, period: 100 ms}]", "policies: [fifo]")
 )
+WHOLE = SERVERS.replace(
+    "profile: resnet32-cpu, model: 300 kB, iteration: 20 ms,",
+    "bytes: 300 kB, compute: 'uniform(15 ms, 25 ms)', every: 30 ms,",
+).replace("policies: [{policy: tensorlights-rr, period: 100 ms}]", "policies: [fifo]")
+WHOLE_RING = WHOLE.replace("aggregation: parameter-server, servers_on: packed", "barrier: true")
+WHOLE_KEYS = {
+    "bytes": ("200 kB", "what is sent, as a whole"),
+    "compute": ("uniform(5 ms, 25 ms)", "how long each iteration computes, drawn from the seed"),
+    "every": ("250 ms", "how soon iterations may follow each other"),
+}
 # Another value of each key of `reduce`.
 REDUCTIONS = {
     "by": ("{by: rack, chunk: 100 kB}", "who sums for a rack"),
@@ -435,6 +445,10 @@ JOBS = (
         SERVERS,
     ),
     told("training.*.stale", "training.0.stale=2", "how long it waits for the slowest", SERVERS),
+    *(
+        told(f"training.*.{key}", f"training.0.{key}={value}", shows, WHOLE)
+        for key, (value, shows) in WHOLE_KEYS.items()
+    ),
     *(
         told(f"training.*.reduce.{key}", f"training.0.reduce={value}", shows, SUMMED)
         for key, (value, shows) in REDUCTIONS.items()
@@ -839,6 +853,20 @@ JOB_ROWS = (
         only_servers("synchronisation", "async"),
     ),
     JobRow("training.*.stale", only_servers("stale", "2"), HEEDED, only_servers("stale", "2")),
+    *(
+        JobRow(
+            f"training.*.{key}",
+            Changes("tasks", "heeded, without a profile", base=WHOLE_RING),
+            Changes("tasks", "heeded, without a profile", base=WHOLE),
+            Refused(
+                ("training.0={name: job, backend: torch, bytes: 1 MB, compute: 9 ms, every: 1 s}",),
+                "training.0.bytes: found beside backend: torch",
+                "given at all",
+                code=2,
+            ),
+        )
+        for key in WHOLE_KEYS
+    ),
     *(
         JobRow(
             f"training.*.reduce.{key}",

@@ -5,7 +5,7 @@ begin and which gradients there are when it ends. A `Trainee` goes through them,
 something is missing, and knows when what will be wanted. Every engine drives the same class.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from workloads.profiles import Layer
@@ -108,7 +108,8 @@ class Trainee:
     """One worker: computes stretch by stretch and waits for gradients where it must.
 
     `missing`: what it has to get before its first iteration (the model, from its servers). After
-    `steps` iterations it rests.
+    `steps` iterations it rests. `drawn_ns` says how long the backward pass of an iteration takes,
+    if not as long as its stretches; an iteration begins `every_ns` after the one before, or later.
 
     Deadlines follow from deadlines, not from when the caller noticed them, so a late wake-up
     delays nobody but itself.
@@ -120,10 +121,14 @@ class Trainee:
         *,
         steps: int | None = None,
         missing: Iterable[int] = (),
+        drawn_ns: Callable[[int], int | None] = lambda iteration: None,
+        every_ns: int = 0,
     ) -> None:
         self._stretches = stretches
         self._steps = steps
         self._missing = set(missing)  # not exchanged yet
+        self._drawn_ns = drawn_ns
+        self._every_ns = every_ns
         self.iteration_ns = sum(stretch.length_ns for stretch in stretches)
         self._after_ns = _needed_after_ns(stretches)
         self._at = 0  # the stretch that is running or waits
@@ -205,10 +210,13 @@ class Trainee:
         if not self._missing.isdisjoint(stretch.needs):
             return
         if self._at == 0:
+            if self._iteration >= 0:
+                now_ns = max(now_ns, self._started_ns + self._every_ns)
             self._begin_iteration(now_ns)
             if self.resting:
                 return
-        end_ns = now_ns + stretch.length_ns
+        drawn_ns = self._drawn_ns(self._iteration) if stretch.phase == BACKWARD else None
+        end_ns = now_ns + (stretch.length_ns if drawn_ns is None else drawn_ns)
         self.running = Compute(self._iteration, stretch, now_ns, end_ns)
 
     def _begin_iteration(self, now_ns: int) -> None:

@@ -48,6 +48,8 @@ class HostJob:
     def from_plain(cls, plain: dict[str, Any]) -> "HostJob":
         plan = dict(plain["plan"])
         plan["layers"] = tuple(Layer(*layer) for layer in plan["layers"])
+        if plan["compute_ns"] is not None:
+            plan["compute_ns"] = tuple(plan["compute_ns"])
         plan["bands"], plan["racks"] = tuple(plan["bands"]), tuple(plan["racks"])
         return cls(**{**plain, "plan": JobPlan(**plan)})
 

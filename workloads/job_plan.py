@@ -3,11 +3,14 @@
 Ranks 0 to `workers` - 1 are the workers; a job with parameter servers has those after them.
 """
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
+
+import numpy as np
 
 from policies.transfer import (
     TensorPart,
@@ -53,6 +56,8 @@ class JobPlan:
     update_byte_s: int | None = None  # how fast a server updates, one part after another
     rate_bps: int = 10**9  # of a host's link
     seed: int = 0
+    compute_ns: tuple[int, int] | None = None  # of an iteration, drawn; none: the layers' own
+    every_ns: int = 0  # an iteration begins no sooner after the one before
     racks: tuple[int, ...] = ()  # of each worker, where that matters
     reduce: Mapping[str, Any] | None = None  # how servers' workers aggregate; none: they do not
 
@@ -87,6 +92,14 @@ class JobPlan:
             for layer in part.layers:
                 found[layer].append(part)
         return found
+
+    def drawn_ns(self, worker: int, iteration: int) -> int | None:
+        """How long a worker computes in an iteration, where that is drawn: from the seed alone."""
+        if self.compute_ns is None:
+            return None
+        low_ns, high_ns = self.compute_ns
+        draw = np.random.default_rng([self.seed, zlib.crc32(self.name.encode()), worker, iteration])
+        return int(draw.integers(low_ns, high_ns, endpoint=True))
 
     @property
     def one_by_one(self) -> bool:

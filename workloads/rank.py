@@ -36,7 +36,13 @@ class Rank(ABC):
         self.late_ns: list[int] = []
         self._world = world
         self._records = RankRecords(sink, plan.name, number)
-        self._trainee = Trainee(stretches, steps=plan.steps, missing=missing)
+        self._trainee = Trainee(
+            stretches,
+            steps=plan.steps,
+            missing=missing,
+            drawn_ns=partial(plan.drawn_ns, number),
+            every_ns=plan.every_ns,
+        )
         self._ready_ns: dict[int, int] = {}
         self._unneeded: list[Exchanged] = []  # their need is not yet known
         self._steering = steering(self._trainee.iteration_ns) if steering else None
@@ -81,7 +87,8 @@ class Rank(ABC):
         if self.cores is None:
             self._world.at(running.end_ns, partial(self._compute_done, running.end_ns))
         else:
-            self.cores.compute(running.start_ns, running.stretch.length_ns, self._compute_done)
+            length_ns = running.end_ns - running.start_ns
+            self.cores.compute(running.start_ns, length_ns, self._compute_done)
 
     def _compute_done(self, end_ns: int) -> None:
         now_ns = self._world.now_ns()

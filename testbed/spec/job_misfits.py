@@ -1,7 +1,7 @@
 """What does not fit together in one training job of an experiment file, each with its key."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from basics import units
 from testbed.spec.mistakes import At
@@ -68,6 +68,20 @@ def misfits(job: "TrainingJob") -> Iterator[At]:
         yield from _misfits_of_its_gradient(job, job.gradient_byte)
 
 
+def misfits_of_its_work(data: Mapping[str, Any], filled: Mapping[str, Any]) -> Iterator[At]:
+    """Layers of a profile, or bytes and compute, and with those what they fill in."""
+    if "bytes" not in data:
+        for key in ("compute", "every"):
+            if key in data:
+                yield At([key], "found without bytes; a profile has times of its own")
+    elif "profile" in data:
+        yield At(["bytes"], "found beside profile; a job has layers, or bytes and compute")
+    else:
+        for key in ("model", "iteration"):
+            if data.get(key) != filled.get(key):
+                yield At([key], "found beside bytes and compute, which say it")
+
+
 def _misfits_of_its_gradient(job: "TrainingJob", gradient_byte: int) -> Iterator[At]:
     found = f"found {units.format_size(gradient_byte)}"
     if not job.servers * NUMBER_BYTE <= gradient_byte <= job.model_byte:
@@ -103,6 +117,8 @@ def _misfits_of_its_transfers(job: "TrainingJob") -> Iterator[At]:
 
 def _misfits_of_its_stack(job: "TrainingJob") -> Iterator[At]:
     """A real stack starts at once, trains to the end, and decides itself what it sends when."""
+    if job.profile is None:
+        yield At(["bytes"], f"found beside backend: {job.backend}, which trains layers")
     late = {"steps": job.steps, "start": job.start_ns, "stagger": job.stagger_ns}
     for key in (key for key, value in late.items() if value):
         yield At([key], f"found beside backend: {job.backend}; it is for the native backend")

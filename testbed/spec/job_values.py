@@ -7,6 +7,7 @@ from basics.units import shown
 from policies.cluster.placements import PLACEMENTS, SERVERS_BY_RACK
 from testbed.spec.mistakes import Mistakes
 from testbed.spec.values import above_zero
+from workloads.profiles import Layer, Profile
 
 MOST_SERVERS = 100_000  # of all jobs
 
@@ -54,3 +55,28 @@ def byte_rate(value: object) -> int:
         except ValueError:
             pass
     raise ValueError(f"found {shown(value)}; it must be bytes a second, like 2.6 GB/s")
+
+
+def read_compute(value: object) -> tuple[int, int]:
+    """ "20 s", or "uniform(15 s, 30 s)": the least and the most that an iteration computes."""
+    text = value if isinstance(value, str) else ""
+    found = re.fullmatch(r"\s*uniform\(([^,]+),([^,]+)\)\s*", text)
+    ends = found.groups() if found else (value, value)
+    try:
+        low, high = (above_zero(units.time_ns)(end) for end in ends)
+    except ValueError as error:
+        raise ValueError(f"{error}, or uniform(15 s, 30 s)") from None
+    if low > high:
+        raise ValueError(f"found {shown(value)}; write the shorter one first")
+    return low, high
+
+
+def format_compute(ends: tuple[int, int]) -> str:
+    low, high = map(units.format_time, ends)
+    return low if low == high else f"uniform({low}, {high})"
+
+
+def without_layers(byte: int, compute_ns: tuple[int, int]) -> Profile:
+    """A model of which nothing is known but its size: ready as a whole when all is computed."""
+    mean_ns = sum(compute_ns) // 2
+    return Profile("bytes", "", (Layer(byte, 0, mean_ns),), byte, mean_ns)

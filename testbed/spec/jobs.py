@@ -3,6 +3,7 @@
 An entry with `count: 21` is 21 jobs; testbed.spec.placing writes them out.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
@@ -11,8 +12,15 @@ from basics import units
 from basics.hints import nearest
 from basics.units import shown
 from policies.cluster.placements import BY_RACK, Racks
-from testbed.spec.job_misfits import RING, misfits
-from testbed.spec.job_values import byte_rate, read_servers_on, read_workers
+from testbed.spec.job_misfits import RING, misfits, misfits_of_its_work
+from testbed.spec.job_values import (
+    byte_rate,
+    format_compute,
+    read_compute,
+    read_servers_on,
+    read_workers,
+    without_layers,
+)
 from testbed.spec.mistakes import At, collected
 from testbed.spec.reduction import Reduction
 from testbed.spec.transfer import TransferChoice
@@ -40,7 +48,13 @@ class TrainingJob(Spec):
     what: ClassVar[str] = "a training job"
 
     name: SafeName
-    profile: Annotated[str, BeforeValidator(_profile)]
+    profile: Annotated[str, BeforeValidator(_profile)] | None = None
+    # Or, instead of its layers: bytes that are ready as a whole, after a time that is drawn.
+    whole_byte: SomeSize | None = Field(alias="bytes", default=None)
+    compute_ns: Annotated[tuple[int, int], BeforeValidator(read_compute)] | None = Field(
+        alias="compute", default=None
+    )
+    every_ns: SomeTime | None = Field(alias="every", default=None)  # at most one iteration in this
     model_byte: SomeSize = Field(alias="model")
     aggregation: Annotated[
         str, BeforeValidator(one_of("aggregation", *collectives.reducing(), PARAMETER_SERVER))
@@ -82,6 +96,12 @@ class TrainingJob(Spec):
     @classmethod
     def normal(cls, data: Any) -> Any:
         """A job without a model size or an iteration time takes its profile's."""
+        if isinstance(data, dict) and {"bytes", "compute"} <= data.keys():
+            try:
+                iteration_ns = sum(read_compute(data["compute"])) // 2
+            except ValueError:  # said where the key itself is checked
+                iteration_ns = 1
+            return {"model": data["bytes"], "iteration": units.format_time(iteration_ns), **data}
         try:
             profile = profiles.available()[_profile(data["profile"])]
         except (KeyError, TypeError, ValueError):  # said where the key itself is checked
@@ -95,7 +115,14 @@ class TrainingJob(Spec):
     @classmethod
     def keys(cls, data: dict[Any, Any]) -> dict[str, bool]:
         """What the profile fills in is not the file's to say, nor missing if the profile is."""
-        return {**super().keys(data), "model": False, "iteration": False}
+        whole = "bytes" in data
+        needed = {"profile": not whole, "compute": whole, "model": False, "iteration": False}
+        return {**super().keys(data), **needed}
+
+    @classmethod
+    def misfits(cls, data: dict[Any, Any]) -> Iterator[At]:
+        whole = {key: data[key] for key in ("bytes", "compute") if key in data}
+        return misfits_of_its_work(data, cls.normal(whole))
 
     @model_validator(mode="after")
     def _fits_its_aggregation(self) -> Self:
@@ -157,6 +184,9 @@ class TrainingJob(Spec):
     @property
     def scaled_profile(self) -> profiles.Profile:
         """The layers as this job computes and sends them."""
+        if self.profile is None:
+            assert self.compute_ns is not None
+            return without_layers(self.model_byte, self.compute_ns)
         return profiles.load(self.profile).scaled(self.model_byte, self.iteration_ns)
 
     def settle(self, racks: Racks, duration_ns: int | None) -> None:
@@ -212,16 +242,25 @@ class TrainingJob(Spec):
                 raise ValueError(f"found {len(found)} workers; {self.aggregation} {odd}")
         return found
 
+    def _plain_work(self) -> dict[str, Any]:
+        if self.whole_byte is None or self.compute_ns is None:
+            return {
+                "profile": self.profile,
+                "model": units.format_size(self.model_byte),
+                "iteration": units.format_time(self.iteration_ns),
+            }
+        every = {} if self.every_ns is None else {"every": units.format_time(self.every_ns)}
+        compute = format_compute(self.compute_ns)
+        return {"bytes": units.format_size(self.whole_byte), "compute": compute, **every}
+
     def plain(self) -> dict[str, Any]:
         workers = list(self.workers) if isinstance(self.workers, tuple) else self.workers
         plain: dict[str, Any] = {
             "name": self.name,
-            "profile": self.profile,
-            "model": units.format_size(self.model_byte),
+            **self._plain_work(),
             "aggregation": self.aggregation,
             "workers": workers,
             **({} if self.workers_on == "packed" else {"workers_on": self.workers_on}),
-            "iteration": units.format_time(self.iteration_ns),
             "barrier": self.barrier,
             "backend": self.backend,
             "check": self.check,
