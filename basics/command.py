@@ -49,6 +49,11 @@ class _Output(io.FileIO):
             raise OutputLost(why) from None
 
 
+def wordy() -> bool:
+    """Whether the person asked to be told more: `-v` sets the variable too."""
+    return os.environ.get(DEBUG) == "1"
+
+
 def run(main: Callable[[], object]) -> NoReturn:
     """Run a command to its end, and this process with it."""
     try:
@@ -120,7 +125,7 @@ def _explained(error: BaseException | None) -> GivewayError:
     """An error that nobody caught, for the person at the keyboard."""
     import traceback
 
-    if os.environ.get(DEBUG) == "1":
+    if wordy():
         traceback.print_exception(error)
     number, path = (error.errno, error.filename) if isinstance(error, OSError) else (None, None)
     if number in (errno.EMFILE, errno.ENFILE):

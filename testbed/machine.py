@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 from basics.errors import CannotRun
+from basics.home import how
 from testbed import __version__, processes
 
 # Each qdisc with arguments that any kernel having it accepts, tried in a throw-away namespace.
@@ -88,7 +89,7 @@ def _importable(module: str) -> bool:
 NO_ROOT = "the realtime engine makes network namespaces and needs root: use sudo"
 WITHOUT_ROOT = (
     "without root `--engine fluid` (a simulation) works now, and `--engine virtual` (a real "
-    "kernel) after `make virtual`, once"
+    f"kernel) after `{how('make virtual')}`, once"
 )
 
 
@@ -99,7 +100,8 @@ def demand_realtime() -> Machine:
         raise CannotRun(f"{NO_ROOT}; {WITHOUT_ROOT}")
     if machine.missing_packages:
         raise CannotRun(
-            f"missing Debian packages: {' '.join(machine.missing_packages)}; run `make setup`"
+            f"missing Debian packages: {' '.join(machine.missing_packages)}; run "
+            f"`{how('make setup')}`"
         )
     return machine
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from basics.errors import CannotRun, RunFailed
+from basics.home import how
 from basics.lines import Lines
 from testbed.containers.view import Room
 
@@ -94,7 +95,7 @@ def run(
         )
     except FileNotFoundError as missing:
         raise CannotRun(
-            f"the command {missing.filename} is not installed: run `make setup`"
+            f"the command {missing.filename} is not installed: run `{how('make setup')}`"
         ) from missing
     except subprocess.TimeoutExpired as late:
         raise RunFailed(f"`{' '.join(argv)}` did not end within {limit_s:g} s") from late

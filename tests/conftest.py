@@ -28,6 +28,18 @@ REPOSITORY = Path(__file__).parent.parent
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 SSHD = "/usr/sbin/sshd"
+# Not by its name alone: a version manager has a program of this name for versions that it lacks.
+PYTHON_313 = next(
+    (
+        path
+        for path in (
+            *(Path(folder) / "python3.13" for folder in os.get_exec_path()),
+            *Path.home().glob(".pyenv/versions/3.13*/bin/python3.13"),
+        )
+        if path.is_file() and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0
+    ),
+    None,
+)
 TRACE_PROCESSOR = which("trace_processor_shell") or which("trace_processor")
 
 
@@ -41,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
     if find_spec("torch") is None:
         missing["torch"] = "torch is not installed: make torch"
+    if PYTHON_313 is None:
+        missing["python313"] = "there is no Python 3.13 here"
     if TRACE_PROCESSOR is None:
         missing["perfetto"] = "Perfetto's trace_processor_shell is not on the PATH"
     if which(SSHD) is None:

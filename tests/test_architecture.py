@@ -23,6 +23,7 @@ FOLDERS: dict[str, set[str]] = {
     "workloads": {"basics", "topologies", "policies"},
     "analysis": {"basics"},
     "testbed": {"basics", "topologies", "policies", "workloads", "analysis"},
+    "giveway": {"testbed"},
     "bench": {"basics", "topologies", "policies", "workloads", "analysis", "testbed"},
 }
 

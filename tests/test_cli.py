@@ -1,14 +1,36 @@
 """The command line: help, bad input, lists."""
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from policies.link import link_policies
-from tests.conftest import giveway
+from testbed import __version__
+from testbed.cli.options import ENVIRONMENT
+from tests.conftest import REPOSITORY, giveway
+from tests.run_folders import Folder, write
 from workloads import profiles, sizes
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "sweep", "report", "reproduce", "profile", "doctor", "list", "clean"]
+    "command",
+    [
+        "run",
+        "sweep",
+        "report",
+        "reproduce",
+        "profile",
+        "doctor",
+        "list",
+        "clean",
+        "export",
+        "compare",
+        "build-kernel",
+    ],
 )
 def test_help_shows_an_example(command: str) -> None:
     done = giveway(command, "--help")
@@ -61,3 +83,53 @@ def test_doctor_says_what_the_machine_can_do() -> None:
     assert done.returncode == 0
     assert "htb" in done.stdout
     assert all(name in done.stdout for name in link_policies())
+
+
+def test_help_lists_the_environment() -> None:
+    done = giveway("--help")
+    assert all(name in done.stdout for name in ENVIRONMENT)
+
+
+def test_every_variable_that_commands_read_is_in_the_help() -> None:
+    """Those of set-up scripts, and what a run tells its own processes, are no user's."""
+    inner = {"GIVEWAY_RUN", "GIVEWAY_CONTROLLER", "GIVEWAY_PID_NAMESPACE", "GIVEWAY_COMPILE"}
+    read = {
+        name
+        for folder in ("basics", "testbed", "workloads", "analysis")
+        for path in (REPOSITORY / folder).rglob("*.py")
+        for name in re.findall(r"\bGIVEWAY_[A-Z_]*[A-Z]", path.read_text())
+    }
+    assert read - inner - {"GIVEWAY_DOCKER_RUN"} == ENVIRONMENT.keys()
+
+
+def test_the_version_is_the_packages() -> None:
+    assert giveway("--version").stdout == f"giveway {__version__}\n"
+
+
+def test_quiet_says_nothing_and_verbose_says_more(tmp_path: Path) -> None:
+    out = write(tmp_path / "out", Folder(seeds=(0,), flows=60))
+    usual, wordy = (giveway(*words, "report", out) for words in ([], ["-v"]))
+    assert giveway("-q", "report", out).stdout == ""
+    assert "fifo, seed 0: faithful, digest " in wordy.stdout
+    assert "fifo, seed 0" not in usual.stdout
+    refused = giveway("-q", "report", tmp_path / "nothing")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert giveway("-q", "-v", "report", out).returncode == 2
+
+
+def test_the_shell_can_complete_commands() -> None:
+    asked = {"_GIVEWAY_COMPLETE": "complete_bash", "COMP_WORDS": "giveway rep", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("giveway")], env={**os.environ, **asked},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["reproduce", "report"]
+
+
+def test_an_experiment_that_ships_is_found_from_anywhere(tmp_path: Path) -> None:
+    for name in ("quickstart", "experiments/quickstart.yaml"):
+        done = giveway("run", name, "--engine", "warp", cwd=tmp_path)
+        assert "--engine warp" in done.stderr  # the file was no trouble
+        done = giveway("run", name, "--seed", "-1", cwd=tmp_path)
+        assert "--seed" in done.stderr
+    assert "pyproject" in giveway("run", "pyproject.toml", cwd=tmp_path).stderr

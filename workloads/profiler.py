@@ -28,6 +28,7 @@ import psutil
 from basics import units
 from basics.errors import BadInput, CannotRun, RunFailed
 from basics.hints import nearest
+from basics.home import how
 from workloads.profiles import Layer, Profile
 from workloads.stopwatch import Lap, Stopwatch
 
@@ -128,7 +129,9 @@ def import_torch() -> Any:
         import torch
     except ImportError as error:
         reason = "is not installed" if error.name == "torch" else f"cannot be loaded: {error}"
-        raise CannotRun(f"giveway profile needs torch, which {reason}: run `make torch`") from None
+        raise CannotRun(
+            f"giveway profile needs torch, which {reason}: run `{how('make torch')}`"
+        ) from None
     return torch
 
 

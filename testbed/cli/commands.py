@@ -4,6 +4,7 @@ Exit codes: 0 done and all claims hold, 1 a claim does not hold, 2 bad input, 3 
 do it, 4 a run failed or something unforeseen happened, 130 interrupted, 141 nobody reads on.
 """
 
+import os
 import shlex
 import sys
 from datetime import datetime
@@ -16,11 +17,12 @@ from typer.core import TyperGroup
 
 from basics import command, units
 from basics.errors import BadInput
-from testbed import engines
+from testbed import __version__, engines, own_files
 from testbed.clean import clean as clean_up
 from testbed.cli import catalogue, doctor, inside, on, places, reproduce
 from testbed.cli import sweep as sweeps
 from testbed.cli.expected import Expected
+from testbed.cli.options import EPILOG, ExperimentFile, OwnPolicies, OwnTopologies
 from testbed.cli.results import AsJson, AsJunit, Told
 from testbed.cli.sweep import HOUR_S, INTERRUPTED
 from testbed.progress import Progress, counted
@@ -43,11 +45,35 @@ app = typer.Typer(
     help="When training shares a network with latency-sensitive traffic: who gives way, "
     "and what does each side pay?",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog=EPILOG,
 )
 console = Console()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"giveway {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="the version")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="say only what went wrong")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="say more: each run, and details of errors")
+    ] = False,
+) -> None:
+    """When training shares a network with latency-sensitive traffic: who gives way?"""
+    if quiet and verbose:
+        raise BadInput("-q and -v: one of them")
+    console.quiet = quiet
+    if verbose:
+        os.environ[command.DEBUG] = "1"
 
 
 def main() -> None:
@@ -57,7 +83,7 @@ def main() -> None:
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help="an experiment file")],
+    file: ExperimentFile,
     out: Annotated[Path | None, typer.Option(help="where to put the results")] = None,
     engine: Annotated[str, typer.Option(help=engines.CHOICE)] = engines.AUTO,
     policy: Annotated[list[str] | None, typer.Option(help="only this policy (repeatable)")] = None,
@@ -75,6 +101,8 @@ def run(
         str | None,
         typer.Option(help="the digest that the records must have, or an earlier run's folder"),
     ] = None,
+    policies: OwnPolicies = None,
+    topologies: OwnTopologies = None,
     json_: AsJson = False,
     junit: AsJunit = None,
 ) -> None:
@@ -87,6 +115,8 @@ def run(
     settings = [*(set_ or ()), *([] if hosts is None else [f"hosts={hosts}"])]
     experiment = load(file, settings).only(policy or (), seed or ())
     engine = engines.resolve(engine, containers=experiment.hosts == DOCKER)
+    if experiment.hosts == DOCKER and own_files.named():
+        raise BadInput("--policies, --topologies: containers have no such folder: use a clone")
     if expect is not None and engine == "realtime":
         raise BadInput("--expect: the realtime engine's records are never the same twice")
     out = out or Path("runs") / f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -220,12 +250,24 @@ def doctor_(measure: Annotated[bool, typer.Option(help="also measure capacity")]
 
 
 @app.command("list")
-def list_() -> None:
+def list_(policies: OwnPolicies = None, topologies: OwnTopologies = None) -> None:
     """Show every experiment, policy, topology, profile and size distribution.
 
     Example: giveway list
     """
     catalogue.show(console)
+
+
+@app.command("build-kernel")
+def build_kernel() -> None:
+    """Build the virtual engine's kernel, once (about 5 minutes), and check it (make virtual).
+
+    Example: giveway build-kernel
+    """
+    from testbed.virtual import build, check
+
+    build.main()
+    check.main()
 
 
 @app.command()

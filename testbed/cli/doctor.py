@@ -1,12 +1,14 @@
 """`giveway doctor`: what this machine can run, and what to do about the rest."""
 
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
 
 from basics.errors import CannotRun
+from basics.home import IS_CLONE, how
 from policies.link import LinkPolicy, Port, link_policies
 from testbed import cache, machine, stacks
 from testbed.containers import docker_engine, image, isolation
@@ -116,8 +118,9 @@ def _virtual() -> EngineHere:
     except CannotRun as why:
         return EngineHere(False, str(why))
     if built is None:
-        make = "`make virtual`, once, about 5 minutes: a real kernel with a virtual clock, no root"
-        return EngineHere(False, "its kernel is not built: run `make virtual`", make)
+        make = how("make virtual")
+        better = f"`{make}`, once, about 5 minutes: a real kernel with a virtual clock, no root"
+        return EngineHere(False, f"its kernel is not built: run `{make}`", better)
     return EngineHere(True, f"Linux {built.version} with a virtual clock, no root needed")
 
 
@@ -126,8 +129,11 @@ def _realtime() -> EngineHere:
         machine.demand_realtime()
     except CannotRun as why:
         if machine.probe().root:
-            return EngineHere(False, str(why), "`make setup`: what the realtime engine needs")
-        sudo = "`sudo .venv/bin/giveway …`: the realtime engine, on this machine's own kernel"
+            return EngineHere(
+                False, str(why), f"`{how('make setup')}`: what the realtime engine needs"
+            )
+        program = ".venv/bin/giveway" if IS_CLONE else sys.argv[0]
+        sudo = f"`sudo {program} …`: the realtime engine, on this machine's own kernel"
         return EngineHere(False, machine.NO_ROOT, sudo)
     return EngineHere(True, machine.kernel())
 

@@ -23,6 +23,9 @@ LOOK = ("doctor", "list", "clean")
 REFUSED = {
     "report": "results are brought home: `giveway report` works on them here",
     "agree": "results are brought home: `giveway agree` works on them here",
+    "export": "results are brought home: `giveway export` works on them here",
+    "compare": "results are brought home: `giveway compare` works on them here",
+    "build-kernel": "use a clone there, and `make virtual`",
     "profile": "it needs torch, which is not set up there: use a clone there",
     "on": "one machine at a time; a jump host belongs in ~/.ssh/config (ProxyJump)",
 }
@@ -79,6 +82,8 @@ def understood(app: typer.Typer, command: list[str]) -> ParsedOptions:
         raise BadInput(
             "on: --json, --junit: are made here, of what came back: `giveway report runs/NAME`"
         )
+    if options.get("policies") or options.get("topologies"):
+        raise BadInput("on: --policies, --topologies: a clone is shipped: put the files into it")
     out = options.get("out")
     if out is not None and (out.is_absolute() or ".." in out.parts or out.parts[:1] != RUNS.parts):
         raise BadInput(f"on: --out {out}: results come from runs/ there to runs/ here: runs/NAME")

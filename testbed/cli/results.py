@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from basics import command
 from basics.errors import GivewayError
 from basics.files import write_whole
 from basics.folding import FoldingTable
@@ -46,7 +47,8 @@ class Told:
         """Refuses a file that cannot be written; what people read makes way for JSON."""
         if junit is not None:
             places.demand_file("--junit", junit, ".xml")
-        return Told(Console(stderr=True) if as_json else console, as_json, junit)
+        quiet = console.quiet
+        return Told(Console(stderr=True, quiet=quiet) if as_json else console, as_json, junit)
 
     @contextmanager
     def failing(self, name: str) -> Iterator[None]:
@@ -80,6 +82,10 @@ class Told:
         self.line(str(summary["answer"]))
         for sentence in [] if absent.fits_answer(summary) else absent.told(summary):
             self.line(sentence)
+        for label, seeds in summary["digests"].items() if command.wordy() else ():
+            verdicts = summary["policies"][label]["fidelity"]["by_seed"]
+            for seed, of_run in seeds.items():
+                self.line(f"{label}, seed {seed}: {verdicts[seed]}, digest {of_run}")
         self.line(f"report: {out / 'report.html'}")
         self.line(f"digest: {summary['digest']}")
         other = expected.complaints(out, summary["digest"]) if expected else []

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from testbed import engines
 from testbed.cli import places
+from testbed.cli.options import OwnPolicies, OwnTopologies, SweepFile
 from testbed.cli.results import AsJson, AsJunit, Told
 from testbed.progress import OneBar
 from testbed.spec import sweep_file
@@ -23,7 +24,7 @@ HOUR_S = 3600.0
 def add_to(app: typer.Typer, console: Console) -> None:
     @app.command()
     def sweep(
-        file: Annotated[Path, typer.Argument(help="an experiment file with a sweep: block")],
+        file: SweepFile,
         out: Annotated[
             Path | None, typer.Option(help="where to put the results; the same again goes on there")
         ] = None,
@@ -37,6 +38,8 @@ def add_to(app: typer.Typer, console: Console) -> None:
         wait: Annotated[
             bool, typer.Option("--wait", help="wait for another realtime run, up to an hour")
         ] = False,
+        policies: OwnPolicies = None,
+        topologies: OwnTopologies = None,
         json_: AsJson = False,
         junit: AsJunit = None,
     ) -> None:

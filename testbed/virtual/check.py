@@ -9,6 +9,7 @@ from pathlib import Path
 
 from basics import command
 from basics.errors import CannotRun
+from basics.home import how
 from testbed.virtual import measure
 from testbed.virtual.build import Kernel, find
 from testbed.virtual.guest import FOLDER, Guest, boot
@@ -70,7 +71,7 @@ def _demand(holds: bool, trouble: str) -> None:
 def main() -> None:
     kernel = find()
     if kernel is None:
-        raise CannotRun("no virtual-clock kernel; build it: make virtual")
+        raise CannotRun(f"no virtual-clock kernel; build it: {how('make virtual')}")
     for line in check(kernel):
         print(line)
 

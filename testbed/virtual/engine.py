@@ -10,7 +10,7 @@ import queue
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,6 +19,8 @@ import psutil
 
 from basics.errors import CannotRun, RunFailed
 from basics.files import disk_full, is_full, write_json, write_whole, writing
+from basics.home import how
+from testbed import own_files
 from testbed.engine import (
     Performance,
     Run,
@@ -82,7 +84,9 @@ def cancel() -> None:
 def kernel() -> Kernel:
     found = find()
     if found is None:
-        raise CannotRun("the virtual engine's kernel has not been built: run `make virtual`")
+        raise CannotRun(
+            f"the virtual engine's kernel has not been built: run `{how('make virtual')}`"
+        )
     return found
 
 
@@ -169,6 +173,7 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
 
     def play() -> Performance:
         inside, copies = with_schedules_inside(run.experiment, folder.path)
+        own = own_files.copied(folder.path)
         write_whole(folder.path / "experiment.yaml", inside.to_yaml())
         write_json(
             folder.path / guest_main.ORDER,
@@ -181,7 +186,7 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
         guest = Guest(
             kernel=built.program,
             folder=folder.path,
-            command=in_guest(),
+            command=in_guest(own),
             memory_byte=memory_byte(run.experiment),
             silence_s=silence_s(run.experiment, setting),
             run_id=run.run_id,
@@ -204,6 +209,7 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
         performance = Performance(**json.loads(result.read_text()))
         for name in (guest_main.ORDER, guest_main.RESULT, "experiment.yaml", *copies):
             (folder.path / name).unlink()
+        own_files.forget(folder.path, own)
         return performance
 
     sealed(run, folder, setting, NAME, play, kernel=f"Linux {built.version}, virtual clock")
@@ -254,10 +260,14 @@ def a_core() -> Iterator[int | None]:
         _free_cores.put(core)
 
 
-def in_guest() -> list[str]:
-    """The command that the guest runs; what could differ from run to run is pinned."""
+def in_guest(own: Mapping[str, str] | None = None) -> list[str]:
+    """The command that the guest runs; what could differ from run to run is pinned.
+
+    `own`: folders in the run's that hold policies and topologies of the user's.
+    """
     pinned = ["PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1"]
     pinned += [f"PYTHONPATH={CHECKOUT}"]  # the guest plays this code, whatever .venv has installed
+    pinned += [f"{variable}={FOLDER}/{name}" for variable, name in (own or {}).items()]
     return ["env", *pinned, sys.executable, "-m", "testbed.virtual.guest_main", FOLDER]
 
 
