@@ -85,7 +85,7 @@ def known(what: str, names: Callable[[], Sequence[str]]) -> Callable[[object], s
             raise At([], f"found {shown(value)}, an unknown {what}", hint)
         return value
 
-    return checked
+    return _naming(checked, names)
 
 
 def usable(
@@ -104,7 +104,15 @@ def usable(
             raise ValueError(str(error)) from None
         return value
 
-    return checked
+    return _naming(checked, lambda: list(shelf()))
+
+
+def _naming(
+    check: Callable[[object], str], names: Callable[[], Sequence[str]]
+) -> Callable[[object], str]:
+    """A check that can be asked what it takes: for docs/experiment-file.md and its schema."""
+    setattr(check, "names", names)  # noqa: B010
+    return check
 
 
 def one_of(what: str, *names: str) -> Callable[[object], str]:
