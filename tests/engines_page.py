@@ -44,11 +44,8 @@ def page() -> str:
         ([f"`{row.key}`", *unrepeated(map(said, row.cells.values()))] for row in ROWS),
     )
     jobs = table(
-        ("key", "ring", "parameter-server", "torch, horovod"),
-        (
-            [f"`{row.key}`", *(said((effect,)) for effect in (row.ring, row.servers, row.stacks))]
-            for row in JOB_ROWS
-        ),
+        ("key", "ring", "parameter-server", "torch", "horovod"),
+        ([f"`{row.key}`", *(said((effect,)) for effect in row.cells.values())] for row in JOB_ROWS),
     )
     return f"{HEAD}{keys}{JOBS}{jobs}{HOSTS}"
 

@@ -79,6 +79,7 @@ SHARES = BUSY.replace(
 )
 DOCKER = RACK + "hosts: docker\ncontainer: {cpus: 1, memory: 200 MB}\n"
 STACK = RACK.replace("fusion: 50 kB}", "fusion: 50 kB, backend: torch}")
+SENDING_STACK = STACK.replace("backend: torch", "backend: torch, transfer: fifo")
 SWEEP = RACK + "sweep: {size: {title: size, key: training.0.model, values: [1 MB, 2 MB]}}\n"
 CLUSTER = """
 name: cluster
@@ -128,6 +129,7 @@ class Analysis:
 
     part: str
     shows: str
+    base: str = ""  # where not the row's own
 
 
 @dataclass(frozen=True)
@@ -536,7 +538,7 @@ TRANSFERS = (
             (
                 "policies.*.transfer",
                 "policies.0={policy: strict-priority, transfer: %s}",
-                "for all native ones",
+                "for all jobs",
                 "",
             ),
             ("transfers.*", "transfers=[%s]", "each with every policy", "claims=[]"),
@@ -699,6 +701,7 @@ class JobRow:
     ring: Effect
     servers: Effect
     stacks: Effect
+    horovod: Effect | None = None  # where it is not what torch does
 
     @property
     def cells(self) -> Mapping[str, Effect]:
@@ -706,7 +709,7 @@ class JobRow:
             "ring": self.ring,
             "parameter-server": self.servers,
             "torch": self.stacks,
-            "horovod": self.stacks,
+            "horovod": self.horovod or self.stacks,
         }
 
 
@@ -736,6 +739,7 @@ def not_servers(key: str, value: str) -> Refused:
 
 
 NO_FUSION = "which fuses nothing here"
+NO_ORDER = "beside backend: horovod, which has no parts, credit or priorities"
 
 JOB_ROWS = (
     *(
@@ -787,7 +791,10 @@ JOB_ROWS = (
             f"training.*.transfer.{key}",
             HEEDED if key != "label" else Analysis("plan", "its name"),
             replace(door("transfer", value, "found beside"), says=NO_FUSION, what="with fusion"),
-            door("transfer", value, "found beside backend: "),
+            HEEDED if key != "label" else Analysis("plan", "its name", base=SENDING_STACK),
+            replace(door("transfer", value, ""), says=NO_ORDER, what="any but fifo without options")
+            if key != "label"
+            else Analysis("plan", "its name"),
         )
         for key, value in (
             ("policy", "layer"),

@@ -180,8 +180,9 @@ def check(engine: str, effect: Effect, base: str, to: tuple[str, ...], place: Pa
     if isinstance(effect, Refused):
         refused(engine, effect, effect.base or base, place)
         return
+    base = effect.base or base
     if isinstance(effect, Changes):
-        base, to = effect.base or base, effect.to or to
+        to = effect.to or to
     changed = differing(made(engine, place, base), made(engine, place, base, to))
     assert effect.part in changed, f"{to} makes no difference"
     if isinstance(effect, Analysis):

@@ -38,6 +38,9 @@ class StackConfig:
     duration_ns: int
     journal: str
     steered_by: dict[str, Any] | None = None  # the policy that changes its band, by value
+    transfer: dict[str, Any] | None = None  # the transfer policy, by value; None: the stack's own
+    rate_bps: int = 10**9  # of a host's link
+    seed: int = 0
 
     @property
     def workers(self) -> int:
@@ -46,13 +49,14 @@ class StackConfig:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One all-reduce of some layers' gradients."""
+    """One all-reduce of some layers' gradients, or of a part of them."""
 
     layers: tuple[int, ...]
     bytes: int
     ready_ns: int
     start_ns: int
     end_ns: int
+    completes: bool = True  # its layers: no other part of them is left
 
 
 class Recorder:
@@ -102,7 +106,8 @@ class Recorder:
             done = self._transfers
             fresh = [(each.bytes, each.end_ns - each.start_ns) for each in done[self._told :]]
             self._told = len(done)
-            return self._started_ns, frozenset().union(*(each.layers for each in done)), fresh
+            whole = (each.layers for each in done if each.completes)
+            return self._started_ns, frozenset().union(*whole), fresh
 
     def close(self) -> None:
         """The time is over: nothing is recorded from here on."""

@@ -2,11 +2,12 @@
 
 DDP packs gradients into buckets in the order in which they become ready and all-reduces each bucket
 as soon as it is full; the step waits for all of them. `fusion` is its bucket size. `order` and
-`barrier` are the native worker's: DDP has its own, first come first served, with a barrier.
+`barrier` are the native worker's: DDP has its own, first come first served, with a barrier. With
+`transfer` its buckets go in parts, in the policy's order (workloads/torch_transfer.py).
 
-Records. computes and iterations: exact. transfers, from DDP's communication hook: `ready_ns` and
-`start_ns` are when DDP handed the bucket to Gloo (which may still be busy with the one before),
-`end_ns` is when Gloo's future was complete.
+Records. computes and iterations: exact. transfers, from DDP's communication hook: `ready_ns` is
+when the bucket was full, `start_ns` when it or its part was handed to Gloo (which may still be busy
+with the one before), `end_ns` when Gloo's future was complete.
 """
 
 import os
@@ -25,6 +26,7 @@ from workloads.loop import Clock
 from workloads.stack_steering import StackSteering
 from workloads.stack_worker import Pacer, Recorder, StackConfig, Transfer, Warden, layers_of
 from workloads.task import sleep_until
+from workloads.torch_transfer import PartSender
 
 INIT_LIMIT = timedelta(hours=1)  # a starved job is slow, not dead
 
@@ -104,7 +106,8 @@ class DdpStack:
     def __init__(self, settings: StackConfig) -> None:
         self._settings = settings
         self._store: Any = None
-        self._clock: Clock | None = None
+        self._clock = Clock(0)  # the run's own, once time zero is known
+        self._sender: PartSender | None = None
         os.environ["GLOO_SOCKET_IFNAME"] = settings.device
 
     def listen(self) -> None:
@@ -134,6 +137,8 @@ class DdpStack:
         self._layer_of = {id(weight): layer for layer, weight in enumerate(model.weights)}
         self._model = DistributedDataParallel(model, bucket_cap_mb=settings.fusion_byte / 2**20)
         self._model.register_comm_hook(None, self._send)
+        if settings.transfer is not None:
+            self._sender = PartSender(settings, lambda: self._clock.now_ns(), self._record)
         self._optimizer = torch.optim.SGD(model.parameters(), lr=torch_model.LEARNING_RATE)
 
     def begin(self, clock: Clock, recorder: Recorder, pacer: Pacer) -> None:
@@ -146,17 +151,20 @@ class DdpStack:
 
     def _send(self, _state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """DDP's communication hook: its own default (sum over the workers), written down."""
-        clock = self._clock
-        assert clock is not None
-        ready_ns = clock.now_ns()
+        ready_ns = self._clock.now_ns()
         buffer = bucket.buffer()
         layers = layers_of(bucket.parameters(), self._layer_of)
-        buffer.div_(self._settings.workers)
+        buffer.mul_(1 / self._settings.workers)  # as DDP without a hook; `div_` has other bits
+        if self._sender is not None:
+            return self._sender.send(buffer, layers, last=bucket.is_last())
 
         def arrived(future: Any) -> Any:
-            end_ns = clock.now_ns()
+            end_ns = self._clock.now_ns()
             size_byte = buffer.numel() * buffer.element_size()
-            self._recorder.transfer(Transfer(layers, size_byte, ready_ns, ready_ns, end_ns))
+            self._record(Transfer(layers, size_byte, ready_ns, ready_ns, end_ns))
             return future.value()[0]
 
         return dist.all_reduce(buffer, async_op=True).get_future().then(arrived)
+
+    def _record(self, done: Transfer) -> None:
+        self._recorder.transfer(done)

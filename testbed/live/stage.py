@@ -76,6 +76,11 @@ class Stage:
                 "check": job.check,
                 "device": self._network.device(host),
             }
+            transfer = self._run.choice.transfer or job.transfer
+            if job.backend == "torch" and transfer is not None:
+                config["transfer"] = transfer.transfer_policy.plain()
+                config["rate_bps"] = self._run.experiment.topology.rate_bps
+                config["seed"] = self._run.seed
             if self._run.steers(job.name):
                 config["steered_by"] = self._policy.plain()
             target = f"{STACKS[job.backend].module}:main"

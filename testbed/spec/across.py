@@ -113,11 +113,11 @@ def _transfer_mistakes(
     wanted = [*enumerate(transfers), *((None, choice.transfer) for choice in told)]
     if not wanted or "training" not in above:
         return
-    native = [job for job in above["training"] if job.backend == "native"]
-    if not native:
-        yield At([], "found, but no job here is native: leave it out")
+    jobs = above["training"]
+    if not jobs:
+        yield At([], "found, but no job trains here: leave it out")
     for at, one in wanted:
-        for fault in (fault for job in native if (fault := job.fault_of(one)) is not None):
+        for fault in (fault for job in jobs if (fault := job.fault_of(one)) is not None):
             yield At([] if at is None else [at], fault)
             break
 

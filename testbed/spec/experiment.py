@@ -343,9 +343,8 @@ class Experiment(Spec):
         """What is allowed, and worth a word before it is run."""
         found: dict[str, None] = {}
         for choice in self.choices:
-            for job in (job for job in self.training if job.backend == "native"):
-                sizes = [layer.bytes for layer in job.scaled_profile.layers]
-                said = (choice.transfer or job.sending).one_at_a_time(sizes)
+            for job in self.training:
+                said = (choice.transfer or job.sending).one_at_a_time(job.tensor_bytes)
                 if said is not None:
                     found[said] = None
         for job in self.training:

@@ -103,9 +103,7 @@ def _misfits_of_its_transfers(job: "TrainingJob") -> Iterator[At]:
     name = job.transfer.policy
     if "order" in given:
         yield At(["order"], "found beside transfer, of which it is the short form")
-    if job.backend != "native":
-        yield At(["transfer"], f"found beside backend: {job.backend}; it is for native jobs")
-    if job.has_servers or not job.transfer.transfer_policy.fuses:
+    if job.backend == "native" and (job.has_servers or not job.transfer.transfer_policy.fuses):
         if "fusion_byte" in given:
             yield At(["fusion"], f"found beside transfer: {name}, which fuses nothing here")
         if job.groups != READY and not job.has_servers:
@@ -124,10 +122,13 @@ def _misfits_of_its_stack(job: "TrainingJob") -> Iterator[At]:
         yield At([key], f"found beside backend: {job.backend}; it is for the native backend")
     for key, own, found in (("order", "fifo", job.order), ("barrier", True, job.barrier)):
         if found != own:
+            instead = "leave it out"
+            if (key, job.backend) == ("order", "torch"):
+                instead += f", or say transfer: {found}"
             yield At(
                 [key],
                 f"found {str(found).lower()} beside backend: {job.backend}, which sends "
-                "gradients as they become ready and waits for all of them: leave it out",
+                f"gradients as they become ready and waits for all of them: {instead}",
             )
     if job.aggregation != RING and not job.has_servers:
         yield At(["aggregation"], f"found {job.aggregation}; {job.backend} has its ring")

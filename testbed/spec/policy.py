@@ -42,7 +42,7 @@ class PolicyChoice(Chosen):
 
     policy: Annotated[str, BeforeValidator(_known_policy)]
     bands: Annotated[dict[str, str], BeforeValidator(_bands)] = Field(default_factory=dict)
-    transfer: TransferChoice | None = None  # of every native job, whatever the job says
+    transfer: TransferChoice | None = None  # of every job, whatever the job says
 
     @classmethod
     def declared(cls, name: str) -> Options | None:

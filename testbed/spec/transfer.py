@@ -34,6 +34,12 @@ class TransferChoice(Chosen):
         """For reports; who has given it a label wants to see that."""
         return self.transfer_policy.title if self.label == self.policy else self.label
 
+    @property
+    def whole_as_ready(self) -> bool:
+        """Whether this is what stacks do that know of no such policy."""
+        plain = TransferChoice.named("fifo")
+        return (self.policy, self.options) == (plain.policy, plain.options)
+
     def one_at_a_time(self, layer_bytes: Sequence[int]) -> str | None:
         """What to say of a credit that the file gives and that is less than a part."""
         policy = self.transfer_policy
