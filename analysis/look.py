@@ -7,7 +7,7 @@ colours are chosen to be told apart by colour-blind readers, and differ in dash 
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -92,13 +92,26 @@ def looks_of(titles: Mapping[str, str]) -> dict[str, Look]:
         label: Look(
             label,
             title,
-            f"policy-{index % len(MARKERS)}",
-            DASHES[index % len(DASHES)],
-            MARKERS[index % len(MARKERS)],
-            MARKS[index % len(MARKS)],
+            f"policy-{hue % len(MARKERS)}",
+            DASHES[shape % len(DASHES)],
+            MARKERS[shape % len(MARKERS)],
+            MARKS[shape % len(MARKS)],
         )
-        for index, (label, title) in enumerate(titles.items())
+        for (label, title), (hue, shape) in zip(titles.items(), _places(list(titles)), strict=True)
     }
+
+
+def _places(labels: Sequence[str]) -> list[tuple[int, int]]:
+    """The numbers of each one's colour and marker: both its own, as long as there are enough.
+
+    Where policies are crossed with transfer policies, there are soon more: then each policy has a
+    colour, and each transfer policy a marker.
+    """
+    if len(labels) <= len(MARKERS) or not all("+" in label for label in labels):
+        return [(at, at) for at in range(len(labels))]
+    crossed = [label.partition("+")[::2] for label in labels]
+    policies, transfers = (list(dict.fromkeys(names)) for names in zip(*crossed, strict=True))
+    return [(policies.index(one), transfers.index(other)) for one, other in crossed]
 
 
 def colour(name: str) -> str:

@@ -1,0 +1,22 @@
+"""How policies appear in reports: told apart as long as there is something to tell them apart by."""
+
+from analysis.look import MARKERS, looks_of
+
+
+def seen(labels: list[str]) -> list[tuple[str, str]]:
+    return [(one.name, one.marker) for one in looks_of({at: at for at in labels}).values()]
+
+
+def test_a_few_differ_in_colour_and_in_marker() -> None:
+    found = seen([f"policy-{at}" for at in range(len(MARKERS))])
+    assert len({name for name, _ in found}) == len({marker for _, marker in found}) == 6
+    assert seen(["fifo+p3", "fifo+layer"]) == found[:2]
+
+
+def test_of_many_that_are_crossed_each_policy_has_a_colour_and_each_transfer_a_marker() -> None:
+    labels = [f"{policy}+{transfer}" for policy in "abcd" for transfer in "wxyz"]
+    found = seen(labels)
+    assert len(set(found)) == 16
+    assert len({name for name, _ in found[:4]}) == 1
+    assert len({marker for _, marker in found[::4]}) == 1
+    assert len(set(seen([*labels, "alone"]))) == 6
