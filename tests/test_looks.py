@@ -1,4 +1,4 @@
-"""How policies appear in reports: told apart as long as there is something to tell them apart by."""
+"""How policies appear in reports: told apart as long as there is anything to do so by."""
 
 from analysis.look import MARKERS, looks_of
 
