@@ -4,8 +4,7 @@ It needs no network, no script and no other file: pictures are set into the page
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,12 @@ from analysis import (
     timeline,
     words,
 )
-from analysis.folder import VERDICTS, Results, SealedRun, load
+from analysis.facts import facts_of, is_simulated
+from analysis.folder import VERDICTS, Results, load
 from analysis.metrics import ALL, FLOWS, SIZES, Metric
 from analysis.page import template
 from analysis.stats import FEWEST_UNITS
 from analysis.summary import Summary, summarise
-from basics import units
 from basics.errors import BadInput
 from basics.files import write_whole
 
@@ -88,7 +87,7 @@ def _shown(results: Results, summary: Summary) -> dict[str, Any]:
         cautions=_cautions(results),
         fine=("faithful", "simulated"),
         runs=list(results.runs.values()),
-        facts=_facts(results),
+        facts=facts_of(results),
         claims=claims.told_all(summary),
         all_claims_hold=all(claim["holds"] for claim in summary["claims"]),
         clarity=tables.CLARITY,
@@ -161,7 +160,7 @@ def _worst(results: Results) -> dict[str, Any]:
 
 def _cautions(results: Results) -> list[str]:
     """Why simulated runs may be far off: said once, as it is the same of every seed."""
-    runs = (run for run in results.runs.values() if _simulated(run))
+    runs = (run for run in results.runs.values() if is_simulated(run))
     return list(dict.fromkeys(one for run in runs for one in run.fidelity.get("reasons") or []))
 
 
@@ -211,96 +210,3 @@ def _unfinished(summary: Summary) -> list[str]:
                 f"{entry['title']}: {flows['unfinished']} of {flows['count']} ({by_class})"
             )
     return found
-
-
-def _facts(results: Results) -> list[tuple[str, str]]:
-    """What somebody needs to know to get the same numbers again."""
-    plan = results.plan
-    manifests = [run.manifest for run in results.runs.values()]
-    networks = [manifest.get("network") or {} for manifest in manifests]
-    # Simulations of earlier versions noted these too, though nothing was sent and nothing measured.
-    played = [run.manifest for run in results.runs.values() if not _simulated(run)]
-    wires = [manifest.get("network") or {} for manifest in played]
-    versions: dict[str, set[str]] = {}
-    for manifest in manifests:
-        for name, version in (manifest.get("versions") or {}).items():
-            versions.setdefault(name, set()).add(str(version))
-    begin, end = plan.window_ns
-    facts = [
-        ("Seeds", ", ".join(str(seed) for seed in plan.seeds)),
-        (
-            "Measured window",
-            f"{begin / 1e9:g} s to {end / 1e9:g} s of {plan.duration_ns / 1e9:g} s",
-        ),
-        ("Engine", _distinct(manifest.get("engine") for manifest in manifests)),
-        ("Dilation", _distinct(_dilation(manifest.get("dilation")) for manifest in played)),
-        ("Kernel", _distinct(manifest.get("kernel") for manifest in manifests)),
-        ("TCP", _distinct(_tcp(network) for network in networks)),
-        (
-            "Segmentation offload",
-            _distinct(_on_off(network.get("offload")) for network in wires),
-        ),
-        ("Link delay asked for", _distinct(_delay(network) for network in networks)),
-        (
-            "Idle round trip measured",
-            _range([n["idle_rtt_ns"] for n in wires if n.get("idle_rtt_ns") is not None]),
-        ),
-        (
-            "Versions",
-            ", ".join(f"{name} {' / '.join(sorted(found))}" for name, found in versions.items()),
-        ),
-        ("Started", _when(min(str(manifest.get("started") or "") for manifest in manifests))),
-    ]
-    return [(name, value) for name, value in facts if value]
-
-
-def _simulated(run: SealedRun) -> bool:
-    return bool(run.fidelity["verdict"] == "simulated")
-
-
-def _tcp(network: Mapping[str, Any]) -> str | None:
-    control, window, rto_min = (
-        network.get(key) for key in ("tcp", "tcp_window_byte", "tcp_rto_min_ns")
-    )
-    if control is None:
-        return None
-    windows = "" if window is None else f", windows of {units.format_size(window)}"
-    timers = "" if rto_min is None else f", timeouts from {units.format_time(rto_min)}"
-    return f"{control}{windows}{timers}"
-
-
-def _delay(network: Mapping[str, Any]) -> str | None:
-    asked = network.get("delay_asked_ns")
-    if asked is None:
-        return None
-    return ("" if network.get("delay_strict") else "about ") + words.duration(asked)
-
-
-def _dilation(factor: float | None) -> str | None:
-    if factor is None:
-        return None
-    return "1 (not slowed down)" if factor == 1 else f"{factor:g} (every second took {factor:g} s)"
-
-
-def _when(started: str) -> str:
-    try:
-        return datetime.fromisoformat(started).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except ValueError:
-        return started
-
-
-def _on_off(value: bool | None) -> str | None:
-    return None if value is None else "on" if value else "off"
-
-
-def _distinct(values: Iterable[Any]) -> str:
-    shown = (f"{v:g}" if isinstance(v, float) else str(v) for v in values if v is not None)
-    return ", ".join(dict.fromkeys(shown))
-
-
-def _range(values: list[float]) -> str:
-    if not values:
-        return ""
-    if min(values) == max(values):
-        return words.duration(values[0])
-    return words.duration_interval([min(values), max(values)])
