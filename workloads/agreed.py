@@ -7,6 +7,7 @@ policy's credit; by default one transfer is.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from policies.steering import Steering
 from policies.transfer import PartQueue, TensorPart
@@ -66,15 +67,9 @@ class Underway:
     number: int
     iteration: int
     parts: tuple[TensorPart, ...]
+    layers: tuple[int, ...]
+    byte: int
     start_ns: int
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        return tuple(layer for part in self.parts for layer in part.layers)
-
-    @property
-    def byte(self) -> int:
-        return sum(part.byte for part in self.parts)
 
 
 class AgreedWorker(Rank):
@@ -137,12 +132,21 @@ class AgreedWorker(Rank):
         credit_byte = self.plan.transfer_policy.credit_byte
         while self._agreed and sum(one.byte for one in self._underway.values()) < credit_byte:
             left_byte = self.left_byte()
-            number, iteration = self._begun, self._trainee.exchanging
-            one = Underway(number, iteration, self._agreed.pop(0), self._world.now_ns())
-            self._underway[number] = one
+            one = self._next(self._agreed.pop(0))
+            self._underway[one.number] = one
             self._begun += 1
             self.steer(left_byte + one.byte)
-            self._world.play(number, one.byte, lambda one=one: self._transfer_done(one))  # type: ignore[misc]
+            self._world.play(one.number, one.byte, partial(self._transfer_done, one))
+
+    def _next(self, parts: tuple[TensorPart, ...]) -> Underway:
+        return Underway(
+            number=self._begun,
+            iteration=self._trainee.exchanging,
+            parts=parts,
+            layers=tuple(layer for part in parts for layer in part.layers),
+            byte=sum(part.byte for part in parts),
+            start_ns=self._world.now_ns(),
+        )
 
     def _transfer_done(self, done: Underway) -> None:
         now_ns = self._world.now_ns()

@@ -130,6 +130,7 @@ class Trainee:
         self._drawn_ns = drawn_ns
         self._every_ns = every_ns
         self.iteration_ns = sum(stretch.length_ns for stretch in stretches)
+        self._first_wanted = _first_wanted(stretches)
         self._after_ns = _needed_after_ns(stretches)
         self._at = 0  # the stretch that is running or waits
         self._iteration = -1  # the first one has not begun
@@ -201,8 +202,8 @@ class Trainee:
     def _reach(self, at: int, now_ns: int) -> None:
         """All before this stretch is done; it begins if nothing is missing."""
         self._at = at
-        for layer in self._stretches[at].needs:
-            self.wanted_ns.setdefault(layer, now_ns)
+        if wanted := self._first_wanted[at]:
+            self.wanted_ns.update(dict.fromkeys(wanted, now_ns))
         self._enter_if_ready(now_ns)
 
     def _enter_if_ready(self, now_ns: int) -> None:
@@ -227,6 +228,16 @@ class Trainee:
         self._started_ns = now_ns
         self._compute_ns = 0
         self.resting = self._iteration == self._steps
+
+
+def _first_wanted(stretches: Iterable[Stretch]) -> list[frozenset[int]]:
+    """Stretch by stretch, the layers that none before it needs."""
+    found: list[frozenset[int]] = []
+    before: set[int] = set()
+    for stretch in stretches:
+        found.append(stretch.needs - before)
+        before |= stretch.needs
+    return found
 
 
 def _needed_after_ns(stretches: Iterable[Stretch]) -> dict[int, int]:

@@ -34,8 +34,10 @@ class RankRecords:
 
     def compute(self, done: Compute, late_ns: int) -> None:
         stretch = done.stretch
-        self._write(
+        self._sink.write(
             "computes",
+            self._job,
+            self._rank,
             done.iteration,
             stretch.phase,
             stretch.first_layer,
@@ -45,8 +47,10 @@ class RankRecords:
         )
 
     def iteration(self, over: Iteration) -> None:
-        self._write(
+        self._sink.write(
             "iterations",
+            self._job,
+            self._rank,
             over.iteration,
             over.start_ns,
             over.end_ns,
@@ -55,8 +59,10 @@ class RankRecords:
         )
 
     def transfer(self, done: Exchanged, needed_ns: int | None) -> None:
-        self._write(
+        self._sink.write(
             "transfers",
+            self._job,
+            self._rank,
             done.iteration,
             done.number,
             min(done.layers),
@@ -71,7 +77,4 @@ class RankRecords:
 
     def barrier(self, iteration: int, worker: int, enter_ns: int, leave_ns: int) -> None:
         """Of a server: a worker's gradient was there, and the next model began to go."""
-        self._write("barriers", iteration, worker, enter_ns, leave_ns)
-
-    def _write(self, table: str, *values: str | float | None) -> None:
-        self._sink.write(table, self._job, self._rank, *values)
+        self._sink.write("barriers", self._job, self._rank, iteration, worker, enter_ns, leave_ns)

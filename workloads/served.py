@@ -19,6 +19,7 @@ class Pushed:
     """A group of layers whose gradients are on their way to the servers."""
 
     layers: tuple[int, ...]
+    byte: int
     ready_ns: int
     priority: int = 0
 
@@ -49,11 +50,8 @@ class ServedWorker(ServersWorker):
         stretches = group_by_group(plan.layers, plan.fusion_byte)
         every = range(len(plan.layers))
         super().__init__(plan, number, world, sink, stretches, missing=every, steering=steering)
-        self._pushes = {
-            stretch.gives: pushes(plan, stretch)
-            for stretch in stretches
-            if stretch.phase == BACKWARD
-        }
+        groups = [stretch for stretch in stretches if stretch.phase == BACKWARD]
+        self._pushes = {group.gives: pushes(plan, group) for group in groups}
         self._sent: list[Pushed] = []  # of this iteration
         self._awaited = set(self._servers)  # those whose part of the model is not here yet
         self._sent_byte = 0  # what was under way at the last push: what the rule learns from
@@ -74,13 +72,14 @@ class ServedWorker(ServersWorker):
         return (unsent + sent * len(self._awaited) // len(self._servers)) // 2
 
     def exchange(self, layers: tuple[int, ...]) -> None:
-        self._sent.append(Pushed(layers, self._world.now_ns()))
+        messages = self._pushes[layers]
+        byte = sum(byte for _, byte in messages)
+        self._sent.append(Pushed(layers, byte, self._world.now_ns()))
         if self._steering is not None:
-            new_byte = sum(self.plan.gradient_bytes[layer] for layer in layers)
-            self._sent_byte = self.left_byte() + new_byte // 2
+            self._sent_byte = self.left_byte() + byte // 2
             self.steer(self._sent_byte)
         self._sent[-1].priority = self.priority
-        for server, byte in self._pushes[layers]:
+        for server, byte in messages:
             content = self._lessons.next_bytes(server, byte) if self._lessons else None
             self._world.send(server, byte, content=content)
 
@@ -104,13 +103,12 @@ class ServedWorker(ServersWorker):
 
     def _exchanged(self, now_ns: int) -> list[Exchanged]:
         iteration = self._trainee.exchanging
-        sizes = self.plan.gradient_bytes
         found = [
             Exchanged(
                 number=iteration * len(self._pushes) + at,
                 iteration=iteration,
                 layers=pushed.layers,
-                byte=sum(sizes[layer] for layer in pushed.layers),
+                byte=pushed.byte,
                 priority=pushed.priority,
                 ready_ns=pushed.ready_ns,
                 start_ns=pushed.ready_ns,

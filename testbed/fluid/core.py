@@ -10,6 +10,7 @@ from numba import njit
 
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
+from testbed.fluid.held import Held
 from testbed.fluid.queues import ahead_of, wait_ahead, wait_back
 from testbed.fluid.rates import LEAST_SPLIT_NS, join, leave, progress, reschedule, settle
 from testbed.fluid.rounds import begin_round, end_round, last_leg, line_rate
@@ -37,8 +38,9 @@ ALMOST_NOTHING = 0.01  # of a byte: what rounding leaves, at times of many secon
 
 
 @njit(cache=True)
-def advance(state: State, until: float) -> int:
+def advance(held: Held, until: float) -> int:
     """Let time pass until `until`, or until somebody has to be told something."""
+    state = held.state
     c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
     flows = len(f)
     events = 0
@@ -194,9 +196,9 @@ def end_flow(state: State, one: int) -> None:
 
 
 @njit(cache=True)
-def carried_now(state: State) -> Floats:
+def carried_now(held: Held) -> Floats:
     """Payload carried so far, by link and band. Looking changes nothing."""
-    c, w, x = state.c, state.w, state.x
+    c, w, x = held.state.c, held.state.w, held.state.x
     found = w.carried.copy()
     for one in range(len(c)):
         if c.phase[one] > ANSWER:

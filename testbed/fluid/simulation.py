@@ -17,6 +17,7 @@ from policies.link import LinkPolicy
 from testbed.fluid import core, state, steps, streams, tcp
 from testbed.fluid.disciplines import demote, port_of, queue_byte
 from testbed.fluid.heap import schedule
+from testbed.fluid.held import hold
 from testbed.fluid.paths import Integers, Paths
 from testbed.fluid.step_tables import StepList, left_byte, step_tables
 from topologies import Topology
@@ -66,6 +67,11 @@ class Simulation:
         self.on_ring_done: dict[int, Callable[[], None]] = {}
         self.on_arrival: dict[int, Callable[[], None]] = {}
         self.on_steps_done: dict[int, Callable[[], None]] = {}
+        self._listeners = {
+            steps.RING_DONE: self.on_ring_done,
+            steps.ARRIVED: self.on_arrival,
+            steps.STEPS_DONE: self.on_steps_done,
+        }
         count = len(ways)
         schedule = self._schedule(flows, np.asarray(flow_levels, dtype=np.int64))
         for mix, demotions in enumerate(flow_demotions):
@@ -82,14 +88,16 @@ class Simulation:
         lines = state.streams(count)
         # Rank by rank, who plays each list of steps
         made, self.players = step_tables(step_lists, lines)
-        self.state = state.State(
-            c=state.connections(room),
-            w=state.links(capacity, np.array(limits)),
-            s=lines,
-            p=made,
-            f=schedule,
-            q=state.queue(room + count),
-            x=state.scratch(room, len(capacity), count, floors),
+        self._use(
+            state.State(
+                c=state.connections(room),
+                w=state.links(capacity, np.array(limits)),
+                s=lines,
+                p=made,
+                f=schedule,
+                q=state.queue(room + count),
+                x=state.scratch(room, len(capacity), count, floors),
+            )
         )
         self._add_streams(ways)
         counts = self.state.x.counts
@@ -102,7 +110,7 @@ class Simulation:
 
     @property
     def now_ns(self) -> int:
-        return round(self.state.x.clock.item())
+        return round(self._clock[0])
 
     def at(self, time_ns: float, callback: Callable[[], None]) -> None:
         heapq.heappush(self._timers, (time_ns, next(self._counter), callback))
@@ -111,7 +119,7 @@ class Simulation:
         timers = self._timers
         while True:
             due_ns = min(timers[0][0], until_ns) if timers else until_ns
-            outcome = core.advance(self.state, float(due_ns))
+            outcome = core.advance(self._held, float(due_ns))
             if outcome == core.TOLD:
                 self._pass_on()
             elif outcome == core.NO_ROOM:
@@ -129,16 +137,11 @@ class Simulation:
 
     def _pass_on(self) -> None:
         x = self.state.x
-        count = int(x.counts[state.N_TOLD])
-        told = [(int(x.told[at]), int(x.told_kind[at])) for at in range(count)]
+        count = x.counts[state.N_TOLD]
+        told, kinds = x.told[:count].tolist(), x.told_kind[:count].tolist()
         x.counts[state.N_TOLD] = 0
-        listeners = {
-            steps.RING_DONE: self.on_ring_done,
-            steps.ARRIVED: self.on_arrival,
-            steps.STEPS_DONE: self.on_steps_done,
-        }
-        for whom, kind in told:
-            listeners[kind][whom]()
+        for whom, kind in zip(told, kinds, strict=True):
+            self._listeners[kind][whom]()
 
     # What training uses
 
@@ -150,17 +153,17 @@ class Simulation:
             s["steps"][stream] = 2 * (len(ring) - 1)
 
     def begin_ring(self, stream: int, chunk_byte: float) -> None:
-        steps.begin_ring(self.state, stream, chunk_byte)
+        steps.begin_ring(self._held, stream, chunk_byte)
 
     def begin_steps(self, player: int, byte: float) -> None:
-        steps.begin_steps(self.state, player, float(byte))
+        steps.begin_steps(self._held, player, float(byte))
 
     def steps_left_byte(self, player: int) -> int:
         """Of a transfer under way: what has not arrived here yet, as bytes of its vector."""
         return left_byte(self.state.p, self.state.s, player)
 
     def post(self, stream: int, size_byte: float) -> None:
-        if not streams.post(self.state, stream, size_byte):
+        if not streams.hand_in(self._held, stream, float(size_byte)):
             raise OverflowError(f"more than {state.MESSAGES} messages wait on one connection")
 
     def window_byte(self, stream: int) -> float:
@@ -169,7 +172,7 @@ class Simulation:
 
     def change_level(self, stream: int, level: int) -> None:
         """From now on this stream is served at another level, what it has waiting included."""
-        streams.change_level(self.state, stream, level)
+        streams.change_level(self._held, stream, level)
 
     def ring_left_byte(self, stream: int) -> int:
         """Of a ring's transfer under way: what has not arrived here yet, as bytes of gradient."""
@@ -182,11 +185,11 @@ class Simulation:
 
     def change_first_level(self, stream: int, level: int) -> None:
         """From now on this stream is served at another level at its first link."""
-        streams.change_first_level(self.state, stream, level)
+        streams.change_first_level(self._held, stream, level)
 
     def change_last_level(self, stream: int, level: int) -> None:
         """From now on this stream is served at another level at its last link."""
-        streams.change_last_level(self.state, stream, level)
+        streams.change_last_level(self._held, stream, level)
 
     def unsent_byte(self, streams: Sequence[int]) -> float:
         """What has not left its bottleneck yet of the messages handed to these streams."""
@@ -196,7 +199,7 @@ class Simulation:
 
     def message_delay_ns(self, stream: int) -> float:
         """How long a small message takes on this stream's way now."""
-        return float(self.state.c["delay"][stream] + streams.path_wait(self.state, stream))
+        return float(streams.small_delay(self._held, stream))
 
     # What records need
 
@@ -210,10 +213,16 @@ class Simulation:
 
     def carried_byte(self) -> npt.NDArray[np.float64]:
         """Bytes on the wire so far, headers included, by link and band."""
-        found = core.carried_now(self.state)[:, : self._bands]
+        found = core.carried_now(self._held)[:, : self._bands]
         return found * (tcp.FRAME / tcp.PAYLOAD)
 
     # Building
+
+    def _use(self, made: state.State) -> None:
+        """This is the state from now on."""
+        self.state = made
+        self._held = hold(made)
+        self._clock = memoryview(made.x.clock)  # read often: a plain float comes out of it
 
     def _source_ports(self, numbers: Integers) -> Integers:
         return FIRST_EPHEMERAL_PORT + (numbers + self._first_source) % EPHEMERAL_PORTS
@@ -273,7 +282,7 @@ class Simulation:
             new_column[: len(column)] = column
         q = state.queue(larger + count)
         x.counts[state.N_HEAP] = 0
-        self.state = old._replace(c=c, x=x, q=q)
+        self._use(old._replace(c=c, x=x, q=q))
         for one in range(room + count):
             if old.q["place"][one] >= 0:
                 place = one if one < room else one - room + larger

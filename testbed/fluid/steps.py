@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from testbed.fluid.heap import schedule
+from testbed.fluid.held import Held
 from testbed.fluid.state import MESSAGES, N_TOLD, State
 from testbed.fluid.streams import post
 
@@ -46,8 +47,9 @@ def tell(state: State, whom: int, kind: int) -> None:
 
 
 @njit(cache=True)
-def begin_ring(state: State, stream: int, chunk: float) -> None:
+def begin_ring(held: Held, stream: int, chunk: float) -> None:
     """A worker takes part in an all-reduce; `chunk` bytes travel in each step."""
+    state = held.state
     s = state.s
     s.active[stream] = 1
     s.handed[stream] = 0
@@ -73,8 +75,9 @@ def ring_on(state: State, stream: int) -> None:
 
 
 @njit(cache=True)
-def begin_steps(state: State, player: int, byte: float) -> None:
+def begin_steps(held: Held, player: int, byte: float) -> None:
     """A rank takes part in a collective over so many bytes."""
+    state = held.state
     s, players, sends = state.s, state.p.players, state.p.sends
     players.active[player] = 1
     players.byte[player] = byte

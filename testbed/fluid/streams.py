@@ -5,6 +5,7 @@ from numba import njit
 
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
+from testbed.fluid.held import Held
 from testbed.fluid.queues import wait_ahead
 from testbed.fluid.rates import join, leave, progress, reschedule, touch
 from testbed.fluid.rounds import begin_round, last_leg
@@ -17,6 +18,12 @@ from testbed.fluid.state import (
     State,
     Table,
 )
+
+
+@njit(cache=True)
+def hand_in(held: Held, stream: int, size: float) -> bool:
+    """From outside: see `post`."""
+    return post(held.state, stream, size)
 
 
 @njit(cache=True)
@@ -186,8 +193,9 @@ def shift(c: Table, stream: int, by: int) -> None:
 
 
 @njit(cache=True)
-def change_level(state: State, stream: int, level: int) -> None:
+def change_level(held: Held, stream: int, level: int) -> None:
     """Serve a stream, and the feeder that may run ahead of it, at another level from now on."""
+    state = held.state
     serve_at(state, stream, level)
     serve_at(state, state.c.partner[stream], level)
 
@@ -206,8 +214,9 @@ def serve_at(state: State, one: int, level: int) -> None:
 
 
 @njit(cache=True)
-def change_first_level(state: State, stream: int, level: int) -> None:
+def change_first_level(held: Held, stream: int, level: int) -> None:
     """Serve a stream at another level at its first link from now on."""
+    state = held.state
     c, w, x = state.c, state.w, state.x
     one = c.partner[stream] if c.split[stream] else stream
     if c.level[one, 0] == level:
@@ -219,8 +228,9 @@ def change_first_level(state: State, stream: int, level: int) -> None:
 
 
 @njit(cache=True)
-def change_last_level(state: State, stream: int, level: int) -> None:
+def change_last_level(held: Held, stream: int, level: int) -> None:
     """Serve a stream at another level at its last link from now on."""
+    state = held.state
     c, w, x = state.c, state.w, state.x
     last = c.hops[stream] - 1  # whether or not a feeder has the first
     if c.level[stream, last] == level:
@@ -232,6 +242,7 @@ def change_last_level(state: State, stream: int, level: int) -> None:
 
 
 @njit(cache=True)
-def path_wait(state: State, stream: int) -> float:
-    """How long a small message on this stream's way waits in queues now."""
-    return wait_ahead(state.c, state.w, state.x, stream)
+def small_delay(held: Held, stream: int) -> float:
+    """How long a small message takes on this stream's way now."""
+    c, w, x = held.state.c, held.state.w, held.state.x
+    return c.delay[stream] + wait_ahead(c, w, x, stream)

@@ -1,0 +1,35 @@
+"""A simulation's state as one argument: what Python calls takes this, not twenty-odd arrays.
+
+Each call from Python would take the tuple of arrays apart and look at the type of every one; that
+takes longer than most calls do. Here it is done once, when the state is made.
+"""
+
+import numba
+from numba import njit, types
+from numba.experimental import structref
+
+from testbed.fluid.state import State
+
+
+@structref.register
+class HeldType(types.StructRef):  # type: ignore[misc]
+    pass
+
+
+class Held(structref.StructRefProxy):  # type: ignore[misc]
+    state: State
+
+    def __new__(cls, state: State) -> "Held":
+        """Only without the compiler: compiled code has its own way, see `hold`."""
+        assert numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+        made: Held = object.__new__(cls)
+        made.state = state
+        return made
+
+
+structref.define_proxy(Held, HeldType, ["state"])
+
+
+@njit(cache=True)
+def hold(state: State) -> Held:
+    return Held(state)
