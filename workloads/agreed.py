@@ -6,12 +6,11 @@ policy's credit; by default one transfer is.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from policies.steering import Steering
 from policies.transfer import PartQueue, TensorPart
-from workloads.compute import layer_by_layer
 from workloads.job_plan import JobPlan
 from workloads.rank import Rank
 from workloads.rank_records import Exchanged, Sink
@@ -60,8 +59,7 @@ class Coordinator:
         self._queue.give_back(parts)
 
 
-@dataclass(frozen=True)
-class Underway:
+class Underway(NamedTuple):
     """A transfer that this worker takes part in now."""
 
     number: int
@@ -81,8 +79,7 @@ class AgreedWorker(Rank):
         sink: Sink,
         steering: Callable[[int], Steering] | None = None,
     ) -> None:
-        stretches = layer_by_layer(plan.layers, barrier=plan.barrier)
-        super().__init__(plan, number, world, sink, stretches, steering=steering)
+        super().__init__(plan, number, world, sink, steering=steering)
         self._coordinator = Coordinator(plan) if number == 0 else None
         self._agreed: list[tuple[TensorPart, ...]] = []  # decided, not yet begun here
         self._underway: dict[int, Underway] = {}

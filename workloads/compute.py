@@ -6,7 +6,8 @@ something is missing, and knows when what will be wanted. Every engine drives th
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from workloads.profiles import Layer
 
@@ -71,8 +72,7 @@ def group_by_group(layers: Sequence[Layer], fusion_byte: int) -> list[Stretch]:
     return found
 
 
-@dataclass(frozen=True)
-class Compute:
+class Compute(NamedTuple):
     """A stretch's turn on the (pretended) processor."""
 
     iteration: int
@@ -81,8 +81,7 @@ class Compute:
     end_ns: int  # when it is due to end
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(NamedTuple):
     """Start to start: it ends when the next one may begin."""
 
     iteration: int
@@ -149,7 +148,7 @@ class Trainee:
         """The running stretch took until then: later than due where tasks share cores."""
         assert self.running is not None
         if self.running.end_ns != end_ns:
-            self.running = replace(self.running, end_ns=end_ns)
+            self.running = self.running._replace(end_ns=end_ns)
         return self.running
 
     def compute_done(self) -> tuple[int, ...]:

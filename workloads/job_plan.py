@@ -23,7 +23,7 @@ from policies.transfer import (
 from workloads import collectives
 from workloads.collectives import Collective, Part, aggregation, parameter_server
 from workloads.collectives.aggregation import Aggregation
-from workloads.compute import group_by_group
+from workloads.compute import Stretch, group_by_group, layer_by_layer
 from workloads.profiles import Layer
 
 PARAMETER_SERVER = "parameter-server"
@@ -60,6 +60,13 @@ class JobPlan:
     every_ns: int = 0  # an iteration begins no sooner after the one before
     racks: tuple[int, ...] = ()  # of each worker, where that matters
     reduce: Mapping[str, Any] | None = None  # how servers' workers aggregate; none: they do not
+
+    @cached_property
+    def stretches(self) -> list[Stretch]:
+        """What each of its workers computes in an iteration."""
+        if self.has_servers and not self.parted:
+            return group_by_group(self.layers, self.fusion_byte)
+        return layer_by_layer(self.layers, barrier=self.barrier)
 
     @cached_property
     def transfer_policy(self) -> TransferPolicy:

@@ -10,7 +10,6 @@ from functools import partial
 from policies.steering import Steering
 from policies.transfer import PartQueue, TensorPart
 from policies.transfer.policy import MOST_BYTE
-from workloads.compute import layer_by_layer
 from workloads.job_plan import JobPlan
 from workloads.rank_records import Exchanged, Sink
 from workloads.served import ServersWorker
@@ -26,8 +25,7 @@ class PartedWorker(ServersWorker):
         sink: Sink,
         steering: Callable[[int], Steering] | None = None,
     ) -> None:
-        stretches = layer_by_layer(plan.layers, barrier=plan.barrier)
-        super().__init__(plan, number, world, sink, stretches, steering=steering)
+        super().__init__(plan, number, world, sink, steering=steering)
         policy = plan.transfer_policy
         self._held = policy.holds_pushes
         self._until_answered = policy.until_answered

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from policies.steering import Gradient, Sight, Steering
-from workloads.compute import Outlook, Stretch, Trainee
+from workloads.compute import Outlook, Trainee
 from workloads.cores import Cores
 from workloads.job_plan import JobPlan
 from workloads.rank_records import Exchanged, RankRecords, Sink
@@ -25,7 +25,6 @@ class Rank(ABC):
         number: int,
         world: World,
         sink: Sink,
-        stretches: Sequence[Stretch],
         *,
         missing: Collection[int] = (),
         steering: Callable[[int], Steering] | None = None,
@@ -37,12 +36,13 @@ class Rank(ABC):
         self._world = world
         self._records = RankRecords(sink, plan.name, number)
         self._trainee = Trainee(
-            stretches,
+            plan.stretches,
             steps=plan.steps,
             missing=missing,
             drawn_ns=partial(plan.drawn_ns, number),
             every_ns=plan.every_ns,
         )
+        self._last_layer = len(plan.layers) - 1
         self._ready_ns: dict[int, int] = {}
         self._unneeded: list[Exchanged] = []  # their need is not yet known
         self._steering = steering(self._trainee.iteration_ns) if steering else None
@@ -96,7 +96,7 @@ class Rank(ABC):
         late_ns = now_ns - done.end_ns
         self.late_ns.append(late_ns)
         self._records.compute(done, late_ns)
-        if len(self.plan.layers) - 1 in done.stretch.gives:
+        if self._last_layer in done.stretch.gives:
             self.write_transfers()  # the forward pass is over: every need is known
         gives = self._trainee.compute_done()
         self._await_compute()

@@ -1,7 +1,6 @@
 """The one writer of what happens to a rank: rows of the record schema (basics/records.py)."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from workloads.compute import Compute, Iteration
 
@@ -12,8 +11,7 @@ class Sink(Protocol):
     def write(self, table: str, *values: str | float | None) -> None: ...
 
 
-@dataclass(frozen=True)
-class Exchanged:
+class Exchanged(NamedTuple):
     """Gradients that have been sent and are back, together."""
 
     number: int

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 
 from policies.steering import Steering
-from workloads.compute import group_by_group
 from workloads.job_plan import JobPlan
 from workloads.rank import Rank
 from workloads.rank_records import Exchanged, Sink
@@ -57,8 +56,7 @@ class ReducedWorker(Rank):
         sink: Sink,
         steering: Callable[[int], Steering] | None = None,
     ) -> None:
-        stretches = group_by_group(plan.layers, plan.fusion_byte)
-        super().__init__(plan, number, world, sink, stretches, steering=steering)
+        super().__init__(plan, number, world, sink, steering=steering)
         self._pushes, self._pulls = Lane(world), Lane(world)
         self._begun = 0
         self._underway: list[tuple[int, ...]] = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from policies.steering import Steering
-from workloads.compute import BACKWARD, Stretch, group_by_group
+from workloads.compute import BACKWARD, Stretch
 from workloads.counting import Lessons
 from workloads.job_plan import JobPlan
 from workloads.rank import Rank
@@ -47,10 +47,9 @@ class ServedWorker(ServersWorker):
         sink: Sink,
         steering: Callable[[int], Steering] | None = None,
     ) -> None:
-        stretches = group_by_group(plan.layers, plan.fusion_byte)
         every = range(len(plan.layers))
-        super().__init__(plan, number, world, sink, stretches, missing=every, steering=steering)
-        groups = [stretch for stretch in stretches if stretch.phase == BACKWARD]
+        super().__init__(plan, number, world, sink, missing=every, steering=steering)
+        groups = [stretch for stretch in plan.stretches if stretch.phase == BACKWARD]
         self._pushes = {group.gives: pushes(plan, group) for group in groups}
         self._sent: list[Pushed] = []  # of this iteration
         self._awaited = set(self._servers)  # those whose part of the model is not here yet

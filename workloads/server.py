@@ -4,7 +4,7 @@ All at once when the last gradient is there (synchronous), each at once (asynchr
 as nobody is too far behind (bounded staleness).
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from workloads.counting import ServerNumbers
 from workloads.job_plan import JobPlan
@@ -14,8 +14,7 @@ from workloads.world import Message, World
 REQUEST_BYTE = 64  # what a worker sends to ask for the first model
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(NamedTuple):
     """One worker's way through one barrier: its gradient was there, and it got the next model."""
 
     iteration: int

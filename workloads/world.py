@@ -7,12 +7,10 @@ bytes to other ranks of its job and is told when some have arrived. Whether thes
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """Bytes from another rank, all of them here."""
 
     source: int

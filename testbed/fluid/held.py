@@ -12,11 +12,11 @@ from testbed.fluid.state import State
 
 
 @structref.register
-class HeldType(types.StructRef):  # type: ignore[misc]
+class HeldType(types.StructRef):
     pass
 
 
-class Held(structref.StructRefProxy):  # type: ignore[misc]
+class Held(structref.StructRefProxy):
     state: State
 
     def __new__(cls, state: State) -> "Held":
@@ -27,7 +27,7 @@ class Held(structref.StructRefProxy):  # type: ignore[misc]
         return made
 
 
-structref.define_proxy(Held, HeldType, ["state"])
+structref.define_proxy(Held, HeldType, ["state"])  # type: ignore[no-untyped-call]
 
 
 @njit(cache=True)

@@ -222,7 +222,7 @@ class Simulation:
         """This is the state from now on."""
         self.state = made
         self._held = hold(made)
-        self._clock = memoryview(made.x.clock)  # read often: a plain float comes out of it
+        self._clock = made.x.clock.data  # read often: a plain float comes out of it
 
     def _source_ports(self, numbers: Integers) -> Integers:
         return FIRST_EPHEMERAL_PORT + (numbers + self._first_source) % EPHEMERAL_PORTS
