@@ -7,7 +7,7 @@ byte anywhere shows, for the price of reading it.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ def table_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.parquet"
 
 
-def of_records(records: Mapping[str, list[list[Any]]]) -> str:
+def of_records(records: Mapping[str, Sequence[Sequence[Any]]]) -> str:
     """Of what happened to flows and iterations, and to tasks of a cluster; every time included."""
     told = [records.get(name, []) for name in DIGESTED]
     told += [records[name] for name in DIGESTED_IF_THERE if records.get(name)]

@@ -5,7 +5,7 @@ testbed/sealing.py turns it into the folder that analysis reads.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from basics.errors import BadInput, RunFailed
 from basics.files import write_json, writing
 
-Row = list[Any]
+Row = Sequence[Any]
 
 
 def now() -> str:

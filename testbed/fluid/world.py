@@ -7,11 +7,11 @@ those who tell it things. What stays in a host (a worker beside its own server) 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from testbed.fluid.simulation import Simulation, Way
 from testbed.fluid.state import MESSAGES
 from testbed.fluid.step_tables import StepList
+from testbed.run_folder import Row
 from workloads.connection import UNSENT_BYTE
 from workloads.cores import Cores
 from workloads.job_plan import JobPlan
@@ -28,10 +28,10 @@ class Records:
     """What a run's ranks write, table by table, in memory."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, list[list[Any]]] = defaultdict(list)
+        self.tables: dict[str, list[Row]] = defaultdict(list)
 
     def write(self, table: str, *values: str | float | None) -> None:
-        self.tables[table].append(list(values))
+        self.tables[table].append(values)
 
 
 class JobStreams:
