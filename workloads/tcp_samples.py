@@ -85,8 +85,8 @@ WIDTH = 3 + NUMBERS
 def numbers(sock: socket.socket, dilation: float) -> tuple[int, ...] | None:
     """acked, sacked, in flight, unsent, cwnd, window (bytes), srtt, retransmits, pacing (bit/s).
 
-    None if nothing is under way. In flight is as TCP counts it: without what has arrived out of
-    order and what it takes for lost. Pacing is below zero where there is none.
+    None if nothing is under way, or only the handshake. In flight is as TCP counts it: without
+    what has arrived out of order and what it takes for lost. Pacing is below zero if there is none.
     """
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size)
@@ -96,7 +96,7 @@ def numbers(sock: socket.socket, dilation: float) -> tuple[int, ...] | None:
         info.ljust(INFO.size, b"\0")
     )
     acked, unsent, sent, again, window = rest
-    if not unacked and not unsent:
+    if not srtt_us or not (unacked or unsent):
         return None
     in_flight = max(0, sent - again - acked - (sacked + lost - resent) * mss)
     srtt_ns = round(srtt_us * 1000 / dilation)
