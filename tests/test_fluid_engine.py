@@ -173,3 +173,12 @@ def test_what_nobody_uses_of_the_compiled_does_not_pile_up(
     compiled.compile_once(print)  # used once more, so it is the newest
     compiled.forget_old(tmp_path)
     assert set(tmp_path.iterdir()) == {oldest, *folders[: compiled.KEPT - 1]}
+
+
+def test_a_sender_hears_of_the_last_byte_when_word_has_come_back(one_band: Experiment) -> None:
+    found = records(one_band, 0)
+    ended, acked = (dict(map(tuple, found[name])) for name in ("end", "acknowledged"))
+    assert 0.9 * len(ended) <= len(acked) <= len(ended)
+    back_ns = sorted(acked[flow] - ended[flow] for flow in acked)
+    assert back_ns[0] == 20_000  # two links of 10 us, nothing in between
+    assert back_ns[-1] > 1_000_000  # behind the bytes of others

@@ -58,6 +58,33 @@ def test_what_tcp_cannot_be_is_refused(tcp: str, says: str, tmp_path: Path) -> N
         load(tmp_path / "port.yaml", [f"tcp={tcp}"])
 
 
+@pytest.mark.parametrize(
+    ("setting", "engine", "code"),
+    [
+        ("tcp={window: 2 GB}", "fluid", 2),
+        ("tcp={window: 2 GB}", "virtual", 2),
+        ("policies=[{policy: first-bytes, threshold: 0 kB}]", "fluid", 2),
+        ("policies=[{policy: first-bytes, second_threshold: 0 B}]", "fluid", 2),
+        ("policies=[{policy: slack-aware, threshold: 0 kB}]", "fluid", 2),
+        ("flows.0.pairs=incast 8", "fluid", 2),
+        ("sample=tcp", "fluid", 3),
+        pytest.param("tcp={rto_min: 1 us}", "virtual", 3, marks=pytest.mark.virtual),
+    ],
+)
+def test_bad_input_is_one_line_and_a_code(
+    setting: str, engine: str, code: int, tmp_path: Path
+) -> None:
+    flows = "{name: flows, sizes: web-search, arrivals: 10 per second per host}"
+    text = PORT.format(queue=100).replace("{name: flows, schedule: flows.csv}", flows)
+    (tmp_path / "port.yaml").write_text(text)
+    told = ("--engine", engine, "--out", tmp_path / "out", "--set", setting)
+    done = giveway("run", tmp_path / "port.yaml", *told)
+    assert done.returncode == code, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert setting.split("=")[0].split(".")[0] in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_dilated_clock_has_finer_ticks() -> None:
     wiring = Wiring(dilation=10, rto_min_ns=1_000_000)
     demand_timers(wiring, 4_000_000, "this kernel")
