@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from workloads.loop import Clock
@@ -99,7 +100,17 @@ def trains(rank: int, ranks: int, *rest: Any) -> dict[str, Any]:
             assert mine.grad is not None
             assert its.grad is not None
             differing += int((mine.grad != its.grad).sum() + (mine != its).sum())
-    return {"differing": differing, "transfers": recorder.told()}
+    return {"differing": differing, "sliced": sliced(rank), "transfers": recorder.told()}
+
+
+def sliced(rank: int) -> int:
+    """Of 1,000 sums, those that three all-reduces of plain slices give other bits than one does."""
+    whole = torch.randn(1_000, generator=torch.Generator().manual_seed(rank))
+    slices = whole.clone()
+    dist.all_reduce(whole)
+    for one in slices.chunk(3):
+        dist.all_reduce(one)
+    return int((slices != whole).sum())
 
 
 def overtakes(rank: int, *rest: Any) -> dict[str, Any]:

@@ -92,6 +92,7 @@ def test_parts_give_the_bits_of_plain_ddp(
 ) -> None:
     told = ranks_play("trains", ranks, tmp_path, {"policy": policy, "options": options})
     assert [one["differing"] for one in told] == [0] * ranks
+    assert (told[0]["sliced"] == 0) == (ranks == 2), "plain slices would do for two ranks alone"
     for one in told:
         assert one["transfers"] == told[0]["transfers"], "every rank begins the same parts"
         assert sum(byte for _, byte in one["transfers"]) == STEPS * NUMBERS * NUMBER_BYTE
