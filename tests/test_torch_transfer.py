@@ -78,6 +78,7 @@ def ranks_play(play: str, ranks: int, folder: Path, transfer: Any) -> list[dict[
 
 
 @pytest.mark.torch
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("ranks", "policy", "options"),
     [
@@ -101,6 +102,7 @@ def test_parts_give_the_bits_of_plain_ddp(
 
 
 @pytest.mark.torch
+@pytest.mark.timeout(300)
 def test_what_is_wanted_first_overtakes_and_all_ranks_keep_the_order(tmp_path: Path) -> None:
     options = {"partition": 20_000, "credit": 20_001}
     told = ranks_play("overtakes", 2, tmp_path, {"policy": "bytescheduler", "options": options})
@@ -114,6 +116,7 @@ def test_what_is_wanted_first_overtakes_and_all_ranks_keep_the_order(tmp_path: P
 
 
 @pytest.mark.torch
+@pytest.mark.timeout(300)
 def test_a_peer_that_dies_ends_the_wait(tmp_path: Path) -> None:
     told = ranks_play("loses_one", 3, tmp_path, {"policy": "p3", "options": {}})
     assert len(told) == 2
