@@ -344,7 +344,9 @@ class Experiment(Spec):
         found: dict[str, None] = {}
         for choice in self.choices:
             for job in self.training:
-                said = (choice.transfer or job.sending).one_at_a_time(job.tensor_bytes)
+                sizes = [layer.bytes for layer in job.scaled_profile.layers]
+                bucket_byte = job.fusion_byte if job.backend == "torch" else None
+                said = (choice.transfer or job.sending).one_at_a_time(sizes, bucket_byte)
                 if said is not None:
                     found[said] = None
         for job in self.training:

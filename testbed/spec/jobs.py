@@ -135,12 +135,8 @@ class TrainingJob(Spec):
             return "found beside reduce, which sums gradients as they become ready"
         if self.gradient_byte is not None:
             return "found beside gradient; what is pushed in parts is as large as what comes back"
-        if self.backend == "horovod" and not transfer.whole_as_ready:
-            return (
-                f"found {transfer.label} beside backend: horovod, which has no parts, credit or "
-                "priorities: it sends whole tensors as they become ready, as fifo does"
-            )
-        return transfer.fault(self.scaled_profile, checks_models=self.has_servers and self.check)
+        checks_models = self.has_servers and self.check
+        return transfer.fault(self.scaled_profile, self.backend, checks_models=checks_models)
 
     @property
     def has_servers(self) -> bool:
@@ -150,14 +146,6 @@ class TrainingJob(Spec):
     def sending(self) -> TransferChoice:
         """How it sends its tensors if its policy says nothing else."""
         return self.transfer or TransferChoice.named(self.order)
-
-    @property
-    def tensor_bytes(self) -> list[int]:
-        """What its transfer policy cuts: layers, or a bucket as large as DDP makes them."""
-        sizes = [layer.bytes for layer in self.scaled_profile.layers]
-        if self.backend == "torch":
-            return [min(sum(sizes), max(self.fusion_byte, *sizes))]
-        return sizes
 
     @property
     def server_names(self) -> tuple[str, ...]:

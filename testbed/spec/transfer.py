@@ -34,15 +34,16 @@ class TransferChoice(Chosen):
         """For reports; who has given it a label wants to see that."""
         return self.transfer_policy.title if self.label == self.policy else self.label
 
-    @property
-    def whole_as_ready(self) -> bool:
-        """Whether this is what stacks do that know of no such policy."""
-        plain = TransferChoice.named("fifo")
-        return (self.policy, self.options) == (plain.policy, plain.options)
+    def one_at_a_time(
+        self, layer_bytes: Sequence[int], bucket_byte: int | None = None
+    ) -> str | None:
+        """What to say of a credit that the file gives and that is less than a part.
 
-    def one_at_a_time(self, layer_bytes: Sequence[int]) -> str | None:
-        """What to say of a credit that the file gives and that is less than a part."""
+        Of a layer, or where they go in buckets, of one as large as DDP may make it.
+        """
         policy = self.transfer_policy
+        if bucket_byte is not None:
+            layer_bytes = [min(sum(layer_bytes), max(bucket_byte, *layer_bytes))]
         largest = max(part.byte for part in policy.parts(layer_bytes))
         if policy.credit_byte in (1, policy.options["credit"].default, largest):
             return None
@@ -53,8 +54,16 @@ class TransferChoice(Chosen):
             f"part of {units.format_size(largest)}: one part at a time"
         )
 
-    def fault(self, profile: Profile, *, checks_models: bool) -> str | None:
+    def fault(
+        self, profile: Profile, backend: str = "native", *, checks_models: bool
+    ) -> str | None:
         """Why a job with this profile cannot send so."""
+        as_ready = TransferChoice.named("fifo")
+        if backend == "horovod" and self.model_copy(update={"label": "fifo"}) != as_ready:
+            return (
+                f"found {self.label} beside backend: horovod, which has no parts, credit or "
+                "priorities: it sends whole tensors as they become ready, as fifo does"
+            )
         timed = any(layer.forward_ns for layer in profile.layers)
         if self.transfer_policy.weighs_compute and not timed:
             return f"found {self.policy}, which weighs compute; {profile.name} has no times"
