@@ -24,6 +24,7 @@ KINDS = (
     "patch",
     "Dockerfile",
 )
+FOR_TEACHERS = "teachers"  # the key to the labs: students install too
 HOME = "giveway.home"
 root = Path(__file__).parent
 modules = [
@@ -32,7 +33,7 @@ modules = [
     for name in (folder, *(f"{folder}.{inside}" for inside in find_packages(folder)))
 ]
 kept = [path for name in DATA for path in (root / name, *(root / name).rglob("*")) if path.is_dir()]
-data = [".".join(path.relative_to(root).parts) for path in kept]
+data = [".".join(path.relative_to(root).parts) for path in kept if path.name != FOR_TEACHERS]
 version = next(
     line.split('"')[1]
     for line in (root / "testbed" / "__init__.py").read_text().splitlines()

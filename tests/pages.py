@@ -20,7 +20,7 @@ from tests.conftest import REPOSITORY
 
 PAGES = sorted(
     path.relative_to(REPOSITORY)
-    for pattern in ("*.md", "docs/*.md", "labs/*.md", "bench/README.md")
+    for pattern in ("*.md", "docs/*.md", "labs/*.md", "labs/*/*.md", "bench/README.md")
     for path in REPOSITORY.glob(pattern)
     if path.name != "CHANGELOG.md"
 )

@@ -38,7 +38,8 @@ INSIDE_TESTBED: dict[str, set[str]] = {
     "fluid": {"spec", "cluster"},
     "reproduce": {"spec"},
     "remote": set(),
-    "cli": {"spec", "containers", "realtime", "virtual", "fluid", "reproduce", "remote"},
+    "labs": set(),
+    "cli": {"spec", "labs", "containers", "realtime", "virtual", "fluid", "reproduce", "remote"},
 }
 
 # What is longer than a sitting, and why it is one story all the same.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from setup import CODE, DATA
+from setup import CODE, DATA, FOR_TEACHERS
 from testbed import __version__
 from tests.conftest import PYTHON_313, REPOSITORY
 
@@ -73,6 +73,10 @@ def test_a_wheel_has_one_package_and_every_file_of_ours(wheel: Path) -> None:
         f"giveway-{__version__}.dist-info",
     }
     wanted = {name for name in tracked() if name.partition("/")[0] in (*CODE, *DATA)}
+    for_teachers = {name for name in wanted if f"/{FOR_TEACHERS}/" in name}
+    wanted -= for_teachers
+    assert for_teachers
+    assert not {name for name in inside if f"/{FOR_TEACHERS}/" in name}
     assert len(wanted) > 300
     assert {name for name in wanted if f"giveway/home/{name}" not in inside} == set()
 

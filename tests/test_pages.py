@@ -130,6 +130,7 @@ def test_what_a_command_names_is_there(command: Command) -> None:
     elif program.endswith("giveway") and words and words[0] != "…":
         name = next((word for word in words if not word.startswith("-")), None)
         known = {one.name or one.callback.__name__ for one in app.registered_commands}
+        known |= {group.name for group in app.registered_groups}
         assert name is None or name in known
         if elsewhere(command):  # what is run is seen to work
             look_at(words[0], words[1:])

@@ -25,6 +25,7 @@ REFUSED = {
     "agree": "results are brought home: `giveway agree` works on them here",
     "export": "results are brought home: `giveway export` works on them here",
     "compare": "results are brought home: `giveway compare` works on them here",
+    "lab": "it needs no other machine: `giveway lab` works here",
     "build-kernel": "use a clone there, and `make virtual`",
     "profile": "it needs torch, which is not set up there: use a clone there",
     "on": "one machine at a time; a jump host belongs in ~/.ssh/config (ProxyJump)",
