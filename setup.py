@@ -46,4 +46,5 @@ if __name__ == "__main__":  # tests read the lists above
         packages=["giveway", *(f"{HOME}.{name}" for name in [*modules, *data])],
         package_dir={f"{HOME}.{name}": name.replace(".", "/") for name in [*modules, *data]},
         package_data={"": [f"**/*.{kind}" for kind in KINDS]},
+        exclude_package_data={f"{HOME}.labs": [f"{FOR_TEACHERS}/*"]},
     )
