@@ -186,7 +186,8 @@ def page() -> str:
         sections.setdefault(section, []).append([cell.replace("|", "\\|") for cell in cells])
     head = ("key", "what it may be", "default", "engines", "what it does")
     return HEAD + "".join(
-        f"\n## {TITLES[section]}\n{table(head, lines)}" for section, lines in sections.items()
+        f"\n## {TITLES.get(section, section)}\n{table(head, lines)}"
+        for section, lines in sections.items()
     )
 
 
@@ -251,11 +252,15 @@ def of_model(model: type[Spec], prefix: str, rows: Mapping[str, str]) -> dict[st
 
 def shorthand(model: type[Spec]) -> dict[str, Any] | None:
     """`tcp: reno`: what a mere word stands for."""
-    made = model.normal("nonsense")
+    try:
+        made = model.normal("nonsense")
+    except ValueError:  # it has words of its own
+        return {"type": "string"}
     if not isinstance(made, dict):
         return None
     key = next(key for key, value in made.items() if value == "nonsense" and key != "label")
-    return {"enum": names_of(model.model_fields[key])}
+    names = names_of(model.model_fields[key])
+    return {"enum": names} if names else {"type": "string"}
 
 
 def of_option(one: Option | Choice) -> dict[str, Any]:
