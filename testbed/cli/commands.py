@@ -19,7 +19,7 @@ from basics import command, units
 from basics.errors import BadInput
 from testbed import __version__, engines, own_files
 from testbed.clean import clean as clean_up
-from testbed.cli import catalogue, doctor, inside, lab, on, places, reproduce
+from testbed.cli import catalogue, doctor, inside, lab, on, places, reproduce, tune
 from testbed.cli import sweep as sweeps
 from testbed.cli.expected import Expected
 from testbed.cli.options import EPILOG, ExperimentFile, OwnPolicies, OwnTopologies
@@ -138,6 +138,7 @@ def run(
 
 sweeps.add_to(app, console)
 reproduce.add_to(app, console)
+tune.add_to(app, console)
 on.add_to(app, console)
 inside.add_to(app, console)
 lab.add_to(app, console)

@@ -1,0 +1,1 @@
+"""`giveway tune`: which settings of a transfer policy are best for a job, found by simulation."""
