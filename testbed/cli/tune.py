@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from basics.errors import BadInput, CannotRun
+from basics.errors import BadInput, CannotRun, RunFailed
 from basics.files import write_json
 from basics.folding import FoldingTable
 from basics.units import format_time
@@ -76,6 +76,12 @@ def tuned(
 
     run_id = secrets.token_hex(3)
     simulated = play.iteration_ns(problem, SEARCHED_ON, out, run_id)
+    own = search.Tried(problem.own, simulated(problem.own))
+    if own.value >= play.longest_ns(problem.experiment):
+        raise RunFailed(
+            f"job {problem.job.name}: with the file's own settings no iteration lies between "
+            "warmup and cooldown; give the experiment a longer duration"
+        )
     with counted(console, "settings, simulated", evaluations) as step:
 
         def value(point: search.Point) -> float:
@@ -84,7 +90,6 @@ def tuned(
             return found
 
         tried = search.least(problem.axes, value, evaluations)
-    own = search.Tried(problem.own, simulated(problem.own))
     ranked = search.best(tried, len(tried))
     show(console, problem, [*ranked[:MOST_ROWS]], own, "simulated")
     checked, why_not = verified(problem, [*ranked[:verify]], own, engine, out, run_id)
