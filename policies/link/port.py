@@ -13,6 +13,7 @@ class ServerPort:
 
     job: str
     port: int
+    byte: int = field(default=0, compare=False)  # of the job's model, where that is known
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Port:
     servers: tuple[ServerPort, ...] = ()  # the parameter servers behind a host's port
     # Those that gradients go to: out of their workers' hosts, and into their own.
     pushed_to: tuple[ServerPort, ...] = ()
+    # All native jobs, at every port: what is sent from or to a job's TCP port is that job's.
+    jobs: tuple[ServerPort, ...] = ()
 
 
 class ByServer(TypedDict):
@@ -38,17 +41,26 @@ class ByServer(TypedDict):
     pushed_to: tuple[ServerPort, ...]
 
 
+class ByJob(ByServer):
+    jobs: tuple[ServerPort, ...]
+
+
 @dataclass(frozen=True)
 class ServerMap:
     """Parameter servers by host: those that a host holds, and those that its workers push to."""
 
     held: Mapping[str, tuple[ServerPort, ...]] = field(default_factory=dict)
     pushed_to: Mapping[str, tuple[ServerPort, ...]] = field(default_factory=dict)
+    jobs: tuple[ServerPort, ...] = ()
 
-    def at(self, near: str, far: str) -> ByServer:
-        """What the port from one node to another is told of servers."""
+    def at(self, near: str, far: str) -> ByJob:
+        """What the port from one node to another is told of servers and jobs."""
         out = self.pushed_to.get(near, ())
-        return {"servers": self.held.get(near, ()), "pushed_to": out + self.held.get(far, ())}
+        return {
+            "servers": self.held.get(near, ()),
+            "pushed_to": out + self.held.get(far, ()),
+            "jobs": self.jobs,
+        }
 
 
 def marking_ns(rate_bps: int) -> int:

@@ -98,6 +98,7 @@ def rehearse() -> None:
     simulation.post(2, 1000.0)
     simulation.message_delay_ns(2)
     simulation.change_level(2, 0)
+    simulation.change_levels(2, 0)
     simulation.change_first_level(2, 0)
     simulation.change_last_level(2, 0)
     simulation.grow()

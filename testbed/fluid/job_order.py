@@ -2,13 +2,14 @@
 
 A policy that orders jobs by their servers gives streams a level at their first link, what servers
 send and what workers push, or at their last one, what is pushed into a host that holds servers. It
-may change them during the run.
+may change them during the run. One that orders jobs at every port gives their streams one level.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from policies.link import Port, ServerPort, Situation
+from policies.link.policy import ANY_PORT
 from testbed.engine import Run
 from testbed.fluid.disciplines import port_of
 from testbed.fluid.simulation import Simulation
@@ -32,6 +33,8 @@ class JobOrder:
         self._policy = run.choice.link_policy
         self._simulation = simulation
         self._period_ns = self._policy.period_ns
+        if order_everywhere(run, simulation, jobs):
+            return
         self._levels: dict[ToldApart, int] = {}  # as last told
         self._places = [
             (port, list(streams_at(port, far, run.experiment.host_names, jobs)))
@@ -71,6 +74,20 @@ class JobOrder:
         }
 
 
+def order_everywhere(run: Run, simulation: Simulation, jobs: list[SimulatedJob]) -> bool:
+    """Whether the policy tells jobs apart wherever they are; if so, it is done."""
+    known = server_map(run.experiment.training).jobs
+    at_any_port = run.choice.link_policy.discipline_at(replace(ANY_PORT, jobs=known))
+    if not any(one.by_server for one in at_any_port.classes):
+        return False
+    for job, server in zip(jobs, known, strict=True):
+        one = at_any_port.class_of(server)
+        if one is not None:
+            for stream in job.streams.data.values():
+                simulation.change_levels(stream, one.level)
+    return True
+
+
 def ports_with_servers(run: Run) -> list[tuple[Port, str]]:
     """The ports that know of servers, each under the name of its near node, and its far one."""
     servers = server_map(run.experiment.training)
@@ -78,7 +95,7 @@ def ports_with_servers(run: Run) -> list[tuple[Port, str]]:
     for link in run.experiment.topology.graph.links:
         for near, far in ((link.a, link.b), (link.b, link.a)):
             told = servers.at(near, far)
-            if any(told.values()):
+            if told["servers"] or told["pushed_to"]:
                 found.append((replace(port_of(link.cable), device=near, **told), far))
     return found
 

@@ -191,6 +191,10 @@ class Simulation:
         """From now on this stream is served at another level at its last link."""
         streams.change_last_level(self._held, stream, level)
 
+    def change_levels(self, stream: int, level: int) -> None:
+        """From now on this stream is served at another level at all its links, counted as ever."""
+        streams.change_levels(self._held, stream, level)
+
     def unsent_byte(self, streams: Sequence[int]) -> float:
         """What has not left its bottleneck yet of the messages handed to these streams."""
         some = self.state.c[list(streams)]

@@ -214,6 +214,20 @@ def serve_at(state: State, one: int, level: int) -> None:
 
 
 @njit(cache=True)
+def change_levels(held: Held, stream: int, level: int) -> None:
+    """Serve a stream, and its feeder, at another level; both are counted in the band they were.
+
+    Its acknowledgements go before all that has a level below the first.
+    """
+    c = held.state.c
+    feeder = c.partner[stream]
+    band = c.band[stream]
+    change_level(held, stream, level)
+    c.band[stream] = c.band[feeder] = band
+    c.ack_level[stream] = 0
+
+
+@njit(cache=True)
 def change_first_level(held: Held, stream: int, level: int) -> None:
     """Serve a stream at another level at its first link from now on."""
     state = held.state

@@ -71,7 +71,7 @@ def main(config: dict[str, Any], control: Control) -> None:
 def port_of(plain: dict[str, Any]) -> Port:
     told = {
         key: tuple(ServerPort(**server) for server in plain[key])
-        for key in ("servers", "pushed_to")
+        for key in ("servers", "pushed_to", "jobs")
     }
     return Port(**(plain | told))
 

@@ -86,7 +86,7 @@ def needs(policy: LinkPolicy) -> frozenset[str]:
     """The qdiscs and classifiers that a kernel must have for a policy."""
     servers = (ServerPort("one", 1), ServerPort("other", 2))
     found = {"htb"}
-    for port in (ANY_PORT, replace(ANY_PORT, servers=servers, pushed_to=servers)):
+    for port in (ANY_PORT, replace(ANY_PORT, servers=servers, pushed_to=servers, jobs=servers)):
         discipline = policy.discipline_at(port)
         found.add(discipline.mechanism)
         for one in discipline.classes:
@@ -117,19 +117,22 @@ def _server_filters(discipline: Discipline, port: Port) -> Iterator[tuple[str, s
     # Every order of filters has a u32 table, in the order in which they were made: that of the
     # servers comes last.
     table = FIRST_U32_TABLE + sum(bool(one.bands) for one in discipline.classes)
-    held = [(f"ip sport {one.port} 0xffff", discipline.class_of(one)) for one in port.servers]
-    pushed_to = [
-        (f"ip dport {one.port} 0xffff", discipline.class_of_pushes(one)) for one in port.pushed_to
-    ]
+    senders, getters = (
+        dict.fromkeys((*some, *port.jobs)) for some in (port.servers, port.pushed_to)
+    )
     rest = next(one for one in discipline.classes if one.rest)
     acks = [(BARE_ACK, rest)] if discipline.acks_with_rest else []
-    for at, (what, one) in enumerate([*acks, *held, *pushed_to]):
-        if one is not None:
-            filter_ = (
-                f"dev {port.device} parent {_parent(discipline)} protocol ip "
-                f"prio {SERVER_FILTERS} handle {table:x}::{at + 1:x}"
-            )
-            yield what, filter_, _class_id(discipline, discipline.classes.index(one))
+    held = [(f"ip sport {one.port} 0xffff", discipline.class_of(one)) for one in senders]
+    pushed_to = [
+        (f"ip dport {one.port} 0xffff", discipline.class_of_pushes(one)) for one in getters
+    ]
+    known = [(what, one) for what, one in (*acks, *held, *pushed_to) if one is not None]
+    for at, (what, one) in enumerate(known):
+        filter_ = (
+            f"dev {port.device} parent {_parent(discipline)} protocol ip "
+            f"prio {SERVER_FILTERS} handle {table:x}::{at + 1:x}"
+        )
+        yield what, filter_, _class_id(discipline, discipline.classes.index(one))
 
 
 # ---- parts --------------------------------------------------------------------------------

@@ -107,7 +107,13 @@ def server_map(training: Sequence[TrainingJob]) -> ServerMap:
         for found, hosts in ((held, job.server_names), (pushed_to, job.host_names)):
             for host in hosts if job.has_servers else ():
                 found.setdefault(host, []).append(ServerPort(job.name, job_port(at)))
-    return ServerMap(*({host: tuple(some[host]) for host in some} for some in (held, pushed_to)))
+    jobs = (
+        ServerPort(job.name, job_port(at), job.scaled_profile.total_byte)
+        for at, job in enumerate(training)
+        if job.backend == "native"
+    )
+    held_by, pushed_by = ({host: tuple(some[host]) for host in some} for some in (held, pushed_to))
+    return ServerMap(held_by, pushed_by, tuple(jobs))
 
 
 def kinds_of_ports(graph: Topology, servers: ServerMap, tcp: str) -> Iterator[Port]:
