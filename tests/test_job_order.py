@@ -44,7 +44,7 @@ def test_a_port_within_the_network_tells_jobs_apart_by_their_tcp_port_both_ways(
         assert f"match ip dport {job.port} 0xffff flowid {class_}" in said
 
 
-# The workers of M equal jobs fetch their models over the same link: all are on one host, and compute
+# The workers of M equal jobs fetch their models over one link: all are on one host, and compute
 # for longer than the run.
 FILE = """
 name: order
