@@ -39,7 +39,18 @@ INSIDE_TESTBED: dict[str, set[str]] = {
     "reproduce": {"spec"},
     "remote": set(),
     "labs": set(),
-    "cli": {"spec", "labs", "containers", "realtime", "virtual", "fluid", "reproduce", "remote"},
+    "tune": {"spec"},
+    "cli": {
+        "spec",
+        "labs",
+        "tune",
+        "containers",
+        "realtime",
+        "virtual",
+        "fluid",
+        "reproduce",
+        "remote",
+    },
 }
 
 # What is longer than a sitting, and why it is one story all the same.
