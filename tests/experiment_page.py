@@ -55,7 +55,8 @@ FILLED = {
     "topology.hosts": "needed, but by a `fat-tree`: all it has room for",
 }
 TITLES = {
-    "": "The experiment", "topology": "topology", "tcp": "tcp", "container": "container",
+    "": "The experiment", "topology": "topology", "tcp": "tcp", "sample": "sample",
+    "container": "container",
     "training": "training: a list of jobs", "flows": "flows: a list of flow mixes",
     "policies": "policies: a list", "transfers": "transfers: a list", "claims": "claims: a list",
     "cluster": "cluster", "placements": "placements: a list",
@@ -258,6 +259,8 @@ def shorthand(model: type[Spec]) -> dict[str, Any] | None:
         return {"type": "string"}
     if not isinstance(made, dict):
         return None
+    if "nonsense" in made:  # `sample: tcp`: a key, with its usual value
+        return {"enum": [field.alias for field in model.model_fields.values()]}
     key = next(key for key, value in made.items() if value == "nonsense" and key != "label")
     names = names_of(model.model_fields[key])
     return {"enum": names} if names else {"type": "string"}

@@ -76,7 +76,7 @@ def test_samples_are_bounded_and_still_of_the_whole_run(
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("sample=udp", "sample: found 'udp'; it must be tcp"),
+        ("sample=udp", "sample.udp: unknown key"),
         ("sample={tcp: 1 us}", "sample.tcp: found '1 us'; it must be 10 us to 1 s"),
         ("sample={tcp: 1}", "sample.tcp: found 1"),
         ("sample={tcp: 1 s}", "sample.tcp: found 1 s, and the run is over before that"),

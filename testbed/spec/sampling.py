@@ -28,9 +28,7 @@ class Sampling(Spec):
 
     @classmethod
     def normal(cls, data: Any) -> Any:
-        if isinstance(data, str) and data != "tcp":
-            raise ValueError(f"found {shown(data)}; it must be tcp, or {{tcp: 1 ms}}")
-        return {"tcp": units.format_time(USUAL_NS)} if data == "tcp" else data
+        return {data: units.format_time(USUAL_NS)} if isinstance(data, str) else data
 
     def plain(self) -> dict[str, str]:
         return {"tcp": units.format_time(self.tcp_ns)}
