@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.tune.search import Axis, best, least
+from testbed.tune.search import TunedOption, best, least
 from tests.conftest import giveway
 
-AXES = [Axis("partition", 64_000, 10_000_000), Axis("credit", 64_000, 60_000_000)]
+AXES = [TunedOption("partition", 64_000, 10_000_000), TunedOption("credit", 64_000, 60_000_000)]
 FILE = """
 name: tuned
 topology: {kind: tor, hosts: 2, rate: 836500 kbit/s, delay: 10 us, queue: 1000 packets}
@@ -50,7 +50,9 @@ def test_a_search_is_cut_short_and_never_longer_than_asked(evaluations: int) -> 
 
 
 def test_one_value_is_left_where_there_is_no_choice() -> None:
-    assert [one.point for one in least([Axis("partition", 5, 5)], lambda point: 1.0, 9)] == [(5,)]
+    assert [one.point for one in least([TunedOption("partition", 5, 5)], lambda point: 1.0, 9)] == [
+        (5,)
+    ]
 
 
 def test_the_best_is_found_and_shown(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from testbed.run_folder import RunFolder
 from testbed.spec import Experiment
 from testbed.spec.jobs import TrainingJob
 from testbed.spec.transfer import TransferChoice
-from testbed.tune.search import Axis, Point
+from testbed.tune.search import TunedOption, Point
 
 TUNED = ("partition", "credit")
 LEAST_BYTE = 64_000  # below a few packets a round trip, nobody gains from smaller parts
@@ -36,11 +36,11 @@ class Problem:
         return self.job.transfer
 
     @property
-    def axes(self) -> list[Axis]:
+    def axes(self) -> list[TunedOption]:
         sizes = [layer.bytes for layer in self.job.scaled_profile.layers]
         low = min(max(LEAST_BYTE, sum(sizes) // MOST_PARTS), max(sizes))
         high = {"partition": max(sizes), "credit": sum(sizes)}
-        return [Axis(name, low, high[name]) for name in self.names]
+        return [TunedOption(name, low, high[name]) for name in self.names]
 
     @property
     def own(self) -> Point:

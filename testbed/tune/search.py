@@ -17,7 +17,7 @@ LEAST_STEP = 1 / 64  # of an axis: nearer points are the same
 
 
 @dataclass(frozen=True)
-class Axis:
+class TunedOption:
     """A whole number from `low` to `high`; halves and doubles are equally far."""
 
     name: str
@@ -43,7 +43,9 @@ class Tried:
     value: float
 
 
-def least(axes: Sequence[Axis], value: Callable[[Point], float], evaluations: int) -> list[Tried]:
+def least(
+    axes: Sequence[TunedOption], value: Callable[[Point], float], evaluations: int
+) -> list[Tried]:
     """What was tried, in this order; never more than so many, never a point twice."""
     found: dict[Point, float] = {}
     for shares in _proposals(axes, found):
@@ -59,7 +61,9 @@ def best(tried: Sequence[Tried], count: int = 1) -> list[Tried]:
     return sorted(tried, key=lambda one: (one.value, one.point))[:count]
 
 
-def _proposals(axes: Sequence[Axis], found: dict[Point, float]) -> Iterator[tuple[float, ...]]:
+def _proposals(
+    axes: Sequence[TunedOption], found: dict[Point, float]
+) -> Iterator[tuple[float, ...]]:
     """Where to look next; `found` is filled between two of them."""
     per_axis = COARSE[len(axes)]
     # Its middle first: a search that is cut short has then seen something sensible.
