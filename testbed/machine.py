@@ -66,7 +66,7 @@ class Machine:
 def probe() -> Machine:
     root = os.geteuid() == 0
     missing = {package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
-    if not _importable("mininet.net"):
+    if not importable(MININET):
         missing.add("mininet")
     features: frozenset[str] = frozenset()
     if root and not missing & {"iproute2", "util-linux"}:
@@ -77,7 +77,7 @@ def probe() -> Machine:
     return Machine(root, tuple(sorted(missing)), features, frozenset(tcp))
 
 
-def _importable(module: str) -> bool:
+def importable(module: str) -> bool:
     import importlib.util
 
     try:
@@ -86,6 +86,11 @@ def _importable(module: str) -> bool:
         return False
 
 
+MININET = "mininet.net"
+NO_MININET = (
+    "this Python finds no Mininet, which both live engines play with: install Debian's mininet, "
+    "and make the environment with --system-site-packages"
+)
 NO_ROOT = "the realtime engine makes network namespaces and needs root: use sudo"
 WITHOUT_ROOT = (
     "without root `--engine fluid` (a simulation) works now, and `--engine virtual` (a real "
@@ -113,7 +118,7 @@ def versions() -> dict[str, str]:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    if _importable("mininet.net"):
+    if importable(MININET):
         from mininet.net import VERSION
 
         found["mininet"] = VERSION

@@ -10,6 +10,8 @@ from basics.errors import CannotRun
 from policies.link import link_policies
 from testbed import engines, machine
 from testbed.cli import doctor
+from testbed.spec import load
+from tests.conftest import REPOSITORY
 
 
 @pytest.fixture
@@ -63,3 +65,15 @@ def test_where_all_works_there_is_nothing_more_to_do() -> None:
 def test_where_nothing_works_it_says_so() -> None:
     nowhere = {"fluid": doctor.EngineHere(False, "others may write to the cache")}
     assert list(doctor.first_words(nowhere)) == ["works now     nothing; the lines below say why"]
+
+
+@pytest.mark.virtual
+def test_without_mininet_the_virtual_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an environment of its own the kernel may be there, and what plays in it is not."""
+    from testbed.virtual import engine
+
+    for module in (machine, engine):
+        monkeypatch.setattr(module, "importable", lambda name: False)
+    assert doctor._virtual() == doctor.EngineHere(False, machine.NO_MININET)
+    with pytest.raises(CannotRun, match="system-site-packages"):
+        engine.demand(load(REPOSITORY / "experiments" / "quickstart.yaml"))

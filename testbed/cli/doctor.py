@@ -121,6 +121,8 @@ def _virtual() -> EngineHere:
         make = how("make virtual")
         better = f"`{make}`, once, about 5 minutes: a real kernel with a virtual clock, no root"
         return EngineHere(False, f"its kernel is not built: run `{make}`", better)
+    if not machine.importable(machine.MININET):
+        return EngineHere(False, machine.NO_MININET)
     return EngineHere(True, f"Linux {built.version} with a virtual clock, no root needed")
 
 

@@ -31,6 +31,7 @@ from testbed.engine import (
 )
 from testbed.live.limits import demand_bridge, demand_files, tasks_of
 from testbed.live.transport import demand_timers
+from testbed.machine import MININET, NO_MININET, importable
 from testbed.run_folder import RunFolder
 from testbed.sealing import sealed
 from testbed.spec import Experiment
@@ -93,6 +94,8 @@ def kernel() -> Kernel:
 def demand(experiment: Experiment) -> None:
     """Refuse what the guest's kernel cannot do, before anything is started."""
     kernel()
+    if not importable(MININET):
+        raise CannotRun(NO_MININET)
     if experiment.hosts == DOCKER:
         raise CannotRun(
             "hosts: docker needs `--engine realtime`: containers live on this machine's own "
