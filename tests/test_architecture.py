@@ -114,7 +114,9 @@ def test_topologies_and_policies_do_no_io(path: Path) -> None:
 
 # The nursery forks tasks for processes.py; pool.py has helpers that simulate and analyse; the
 # kernel recipe runs apt and make, no part of a run.
+# From Python an experiment is the command's: giveway/running.py starts it.
 STARTERS = {
+    "giveway/running.py",
     "testbed/processes.py",
     "testbed/live/nursery.py",
     "testbed/pool.py",
