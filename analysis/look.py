@@ -42,6 +42,8 @@ COLOURS = {
     "forward": ("#12706a", "#4fc4bb"),
     "backward": ("#5fb3ab", "#23807a"),
     "transfer": ("#dd8a1a", "#f2ab4b"),
+    "part": ("#f0b868", "#b9772a"),
+    "flight": ("#b9a7d6", "#6f5a96"),
     "wait": ("#e3ddd2", "#4a443b"),
     "congestion": ("#1b6fae", "#5ab0ec"),
     "offered": ("#d4690a", "#ff9550"),

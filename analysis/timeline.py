@@ -15,7 +15,9 @@ from analysis.folder import Job, Results, SealedRun
 from analysis.look import Look, Picture, colour, new_figure, picture, styled
 
 MOST_WORKERS = 8
+MOST_PARTS = 300  # of a worker's iteration that are told apart; a picture has not more room
 Spans = list[tuple[float, float]]  # (begin, length)
+Steps = list[tuple[float, float]]  # (time, level from then on)
 
 
 @styled
@@ -37,16 +39,19 @@ def timelines(results: Results, looks: Mapping[str, Look]) -> tuple[list[Picture
     longest = max(end - begin for begin, end in edges.values())
     length, unit = words.time_unit(longest)
     workers = min(job.workers, MOST_WORKERS)
+    flights = {label: _flights(first_seed[label], job, edges[label], workers) for label in found}
+    most_byte = max(_most(held) for by_worker in flights.values() for _, held in by_worker)
     panels = []
     for index, (label, number) in enumerate(found.items()):
         begin, _ = edges[label]
-        figure, axes = new_figure(0.85 + 0.36 * workers)
+        figure, axes = new_figure(0.85 + 0.46 * workers)
         waits = []
         for worker in range(workers):
             rows = _rows(first_seed[label].table("iterations"), job, worker, number)
             for row in rows.itertuples():
                 own = (float(row.start_ns), float(row.end_ns))  # type: ignore[arg-type]
                 _draw_worker(axes, first_seed[label], job, worker, own, begin, length)
+                _draw_flight(axes, flights[label][worker], worker, begin, length, most_byte)
                 waits.append(float(row.wait_ns))  # type: ignore[arg-type]
         axes.set_xlim(0, longest / length)
         axes.set_ylim(workers - 0.4, -0.6)
@@ -58,13 +63,16 @@ def timelines(results: Results, looks: Mapping[str, Look]) -> tuple[list[Picture
             f"Timeline of iteration {number} of {job.name} under {looks[label].title}, "
             f"{workers} workers: compute, transfers and waits. The iteration took "
             f"{words.duration(edges[label][1] - begin)}; a worker waited "
-            f"{words.duration(float(np.mean(waits)))} of it on average."
+            f"{words.duration(float(np.mean(waits)))} of it on average and had at most "
+            f"{words.size(max(_most(flight) for flight, _ in flights[label]))} under way."
         )
         panels.append(picture(figure, f"timeline-{index}", alt))
     seed = plan.seeds[0]
     note = f"Job {job.name}, seed {seed}: the iteration of each policy nearest to its median length"
     if job.workers > workers:
         note += f", the first {workers} of {job.workers} workers"
+    if most_byte:
+        note += f"; the lowest area is at its highest with {words.size(most_byte)}"
     return panels, note + "."
 
 
@@ -77,7 +85,10 @@ def _draw_worker(
     origin: float,
     length: float,
 ) -> None:
-    """Compute in the upper lane over a bar of wait, transfers in the thin lane below it."""
+    """Compute in the upper lane over a bar of wait, transfers in the thin lane below it.
+
+    A part is drawn from when the one before it was back, so that neighbours can be told apart.
+    """
 
     def bars(spans: Spans, top: float, height: float, name: str) -> None:
         scaled = [((begin - origin) / length, span / length) for begin, span in spans]
@@ -91,7 +102,54 @@ def _draw_worker(
         bars(_spans(mine[mine["phase"] == phase], own, shortest), -0.38, 0.42, phase)
     transfers = run.table("transfers")
     sent = transfers[(transfers["job"] == job.name) & (transfers["worker"] == worker)]
-    bars(_spans(sent, own, 0.0), 0.10, 0.20, "transfer")
+    parts = sent[(sent["end_ns"] > own[0]) & (sent["start_ns"] < own[1])].sort_values("end_ns")
+    if len(parts) > MOST_PARTS:
+        bars(_spans(parts, own, 0.0), 0.09, 0.14, "transfer")
+        return
+    alone = parts.assign(
+        start_ns=np.maximum(parts["start_ns"], parts["end_ns"].shift(fill_value=0))
+    )
+    for shade, name in enumerate(("transfer", "part")):
+        bars(_spans(alone.iloc[shade::2], own, 0.0), 0.09, 0.14, name)
+
+
+def _flights(
+    run: SealedRun, job: Job, edges: tuple[float, float], workers: int
+) -> list[tuple[Steps, Steps]]:
+    """Worker by worker: bytes begun and not back yet, and those with what is held back besides."""
+    table = run.table("transfers")
+    found = []
+    for worker in range(workers):
+        sent = table[(table["job"] == job.name) & (table["worker"] == worker)]
+        found.append((_between(sent, "start_ns", edges), _between(sent, "ready_ns", edges)))
+    return found
+
+
+def _most(steps: Steps) -> float:
+    return max((byte for _, byte in steps), default=0.0)
+
+
+def _between(sent: pd.DataFrame, since: str, within: tuple[float, float]) -> Steps:
+    """The bytes of transfers that have come so far and are not over, as steps."""
+    near = sent[(sent["end_ns"] > within[0]) & (sent[since] < within[1])]
+    times = np.concatenate([near[since], near["end_ns"]]).astype(float).clip(*within)
+    order = np.argsort(times, kind="stable")
+    levels = np.cumsum(np.concatenate([near["bytes"], -near["bytes"]])[order])
+    last = np.append(np.diff(times[order]) > 0, True)[: len(order)]  # of several at one instant
+    steps = list(zip(times[order][last].tolist(), levels[last].tolist(), strict=True))
+    return [*steps[:: max(1, len(steps) // MOST_PARTS)], *steps[-1:]]
+
+
+def _draw_flight(
+    axes: Any, flight: tuple[Steps, Steps], worker: int, origin: float, length: float, most: float
+) -> None:
+    """Bytes under way, and on top of them those held back, from below; one scale for all panels."""
+    bottom, height = worker + 0.54, 0.27
+    for steps, name in zip(reversed(flight), ("wait", "flight"), strict=True):
+        if steps and most:
+            times = [(time - origin) / length for time, _ in steps]
+            tops = [bottom - height * byte / most for _, byte in steps]
+            axes.fill_between(times, tops, bottom, step="post", facecolor=colour(name), linewidth=0)
 
 
 def _spans(rows: pd.DataFrame, within: tuple[float, float], gap: float) -> Spans:
