@@ -15,7 +15,7 @@ from testbed.run_folder import RunFolder
 from testbed.spec import Experiment
 from testbed.spec.jobs import TrainingJob
 from testbed.spec.transfer import TransferChoice
-from testbed.tune.search import TunedOption, Point
+from testbed.tune.search import Point, TunedOption
 
 TUNED = ("partition", "credit")
 LEAST_BYTE = 64_000  # below a few packets a round trip, nobody gains from smaller parts
