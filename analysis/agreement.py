@@ -142,11 +142,13 @@ def notes(reference: Mapping[str, Numbers], other: Mapping[str, Numbers]) -> lis
     for label, numbers in reference.items():
         small = numbers["flows"]["small"]
         theirs = other[label]["flows"]
-        if small["timeouts"]:
+        timeouts = small["timeouts"], theirs["small"]["timeouts"]
+        if any(timeouts):
             a, b = small["mean_without_timeouts_ns"], theirs["small"]["mean_without_timeouts_ns"]
             found.append(
-                f"{label}: in the reference {small['timeouts']} of {small['count']} small flows "
-                "waited for a timeout; without those that took over 150 ms the means are "
+                f"{label}: in the reference {timeouts[0]} of {small['count']} small flows waited "
+                f"for a timeout, in the other {timeouts[1]}; without those that took over "
+                "150 ms the means are "
                 f"{words.duration(a)} and {words.duration(b)} ({words.percent(b / a - 1)})"
             )
         for name in CLASSES:

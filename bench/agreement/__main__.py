@@ -10,7 +10,15 @@ import typer
 from analysis import agreement
 from basics.errors import BadInput, GivewayError
 from basics.files import write_json
-from bench.agreement.cells import CELLS, REFERENCE, REPOSITORY, played, reference, referenced
+from bench.agreement.cells import (
+    CELLS,
+    LAST_CHANGE,
+    REFERENCE,
+    REPOSITORY,
+    played,
+    reference,
+    referenced,
+)
 from bench.agreement.page import Compared, page
 
 PAGE = REPOSITORY / "docs" / "agreement.md"
@@ -60,7 +68,8 @@ def written() -> str:
                 continue
             results = played(cell, "fluid", Path(folder) / cell.name, say)
             fluid = agreement.measured(results)
-            compared.append(Compared(cell, kept[cell.name]["policies"], fluid))
+            is_new = kept[cell.name].get("after") == LAST_CHANGE
+            compared.append(Compared(cell, kept[cell.name]["policies"], fluid, is_new))
     return page(compared)
 
 
