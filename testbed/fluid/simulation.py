@@ -104,7 +104,6 @@ class Simulation:
         counts[state.ISOLATES] = bands[0].queue_per_flow
         counts[state.HAS_FLOORS] = any(floors)
         counts[state.SEED] = seed
-        counts[state.MARKS] = mark_ns > 0
         self._free(2 * count, room)
 
     # Time

@@ -20,8 +20,8 @@ Table = Any  # a structured array; numpy's types know nothing of its columns
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-# HANDSHAKE: its SYN is under way; ANSWER: the answer to that; LOST: it waits for a timer.
-IDLE, HANDSHAKE, ANSWER, LOST, SLOW_START, AVOIDANCE, FINAL = range(7)
+# HANDSHAKE: its SYN is under way; ANSWER: the answer to that.
+IDLE, HANDSHAKE, ANSWER, SLOW_START, AVOIDANCE, FINAL = range(6)
 MESSAGES = 64  # of a stream that may be under way at once
 # Fixed widths: another width would be another type, compiled once more.
 HOPS = 6  # up to the core of a fat tree and down again
@@ -56,8 +56,6 @@ class Scratch(NamedTuple):
     clock: Floats  # now
     counts: Integers  # see below
     floors: Floats  # share of a link that each level is sure of
-    held: Floats  # in the queue of each level at a link
-    growing: Floats  # how fast windows of each level there grow
     free: Integers  # places for flows
     dirty: Integers  # links to settle
     members: Integers  # connections being settled
@@ -69,7 +67,6 @@ class Scratch(NamedTuple):
 
 # Places in Scratch.counts
 N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, N_SPLIT, ISOLATES, HAS_FLOORS, SEED = range(10)
-MARKS = 10  # queues are held short by marks: nothing is lost
 
 
 def table(count: int, **columns: Any) -> Table:
@@ -92,12 +89,7 @@ def connections(count: int) -> Table:
         round_end=[FLOAT],
         receive=[FLOAT],  # the window that its receiver gives
         lost=[INT],  # whether it ever lost a packet
-        overflow_at=[FLOAT],  # by its growth its queue is over its limit then
         lost_until=[FLOAT],  # one loss a round trip is all that TCP answers
-        missing=[FLOAT],  # of its last bytes: lost, and nothing behind them will report it
-        probes=[INT],  # whether the short timer finds that out, or the long one
-        opens=[INT],  # whether it is a SYN that a timer will send again
-        timeouts=[INT],  # in a row
         touched=[FLOAT],  # `left` is as of then
         hops=[INT],
         path=[INT, HOPS],  # link by link, to the receiver
@@ -126,7 +118,6 @@ def connections(count: int) -> Table:
         new_rate=[FLOAT],
         frozen=[INT],
     )
-    made["overflow_at"] = NEVER
     made["flow"] = made["partner"] = made["ack_level"] = made["demoted_at"] = -1
     return made
 
@@ -141,7 +132,6 @@ def links(capacity: Floats, limit: Floats) -> Table:
         first=[INT],  # of the list of connections
         standing=[INT],  # how many
         carried=[FLOAT, BANDS],  # payload so far
-        full_until=[FLOAT, BANDS],  # each level's queue: senders have not heard yet that it is
         is_dirty=[INT],
         touched_at=[INT],  # stamp
         inside=[INT],  # stamp: all connections of this link are being settled
@@ -216,8 +206,6 @@ def scratch(connections: int, links: int, streams: int, floors: Sequence[float])
         clock=np.zeros(1),
         counts=integers(16),
         floors=np.array(floors, dtype=float),
-        held=np.zeros(BANDS),
-        growing=np.zeros(BANDS),
         free=integers(connections),
         dirty=integers(links),
         members=integers(connections),

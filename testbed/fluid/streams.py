@@ -18,7 +18,6 @@ from testbed.fluid.state import (
     State,
     Table,
 )
-from testbed.fluid.timers import send_window, tail_missing
 
 
 @njit(cache=True)
@@ -70,9 +69,8 @@ def next_message(state: State, stream: int, idle: bool) -> None:
     else:
         c.phase[stream] = AVOIDANCE
         c.round_end[stream] = np.inf
-    c.timeouts[stream] = 0
     if idle:
-        send_window(state, stream)
+        join(c, w, x, stream)
     else:
         for hop in range(c.hops[stream]):
             touch(w, x, c.path[stream, hop])
@@ -83,12 +81,6 @@ def next_message(state: State, stream: int, idle: bool) -> None:
 def message_sent(state: State, stream: int) -> None:
     c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
     now = x.clock[0]
-    if s.waiting[stream] == 1 and c.missing[stream] > 0.0:
-        if c.split[stream]:
-            merge(state, stream)
-        tail_missing(state, stream)
-        return
-    c.missing[stream] = 0.0  # what is sent behind it reports it
     # A message that fitted into the window grows it no further: it was not what held TCP back.
     arrival = now + last_leg(state, stream)
     if s.arriving[stream]:

@@ -4,7 +4,6 @@ Each rule stands for something that the virtual engine's kernel (CUBIC) was seen
 docs/fluid.md says what each one is worth.
 """
 
-import numpy as np
 from numba import njit
 
 PAYLOAD = 1448.0  # of a frame of 1,514 bytes, as the shaper counts it
@@ -31,41 +30,6 @@ RESTART_NS = 2.0e8  # idle for longer: the window is halved for every such time
 HYSTART_LEAST = 16 * PAYLOAD
 HYSTART_BURST = 4 * 65536.0
 HYSTART_MOST_NS = 1.0e6
-
-# Timers ring at ticks of the kernel's clock, and long ones less exactly: by eight ticks from 63 on,
-# by 64 from 504 on, and so on.
-TICK_NS = 4.0e6
-EXACT_TICKS, COARSER = 63.0, 8.0
-SYN_NS = 1.0e9
-SYN_ALIKE = 4  # after so many SYNs again, each waits twice as long as the one before
-RTO_LEAST_NS = 2.0e8
-RTO_MOST_NS = 1.2e11
-# To report a loss that nothing behind it does: a probe of the tail, or the time after which what is
-# only reordered would have come. Two round trips more for the former.
-PROBE_NS = 2.0e6
-REPORTING = 3.0  # packets that arrive behind a lost one have it sent again
-
-
-@njit(cache=True)
-def rings_at(now: float, timeout: float) -> float:
-    """When a timer set now rings: whole ticks, and the one that is under way besides."""
-    ticks = np.ceil(timeout / TICK_NS)
-    grain = TICK_NS
-    while ticks * TICK_NS >= EXACT_TICKS * grain:
-        grain *= COARSER
-    due = (np.floor(now / TICK_NS) + ticks) * TICK_NS
-    return (np.floor(due / grain) + 1.0) * grain
-
-
-@njit(cache=True)
-def syn_timeout(before: int) -> float:
-    """How long a SYN waits for its answer, after so many in vain."""
-    return min(RTO_MOST_NS, SYN_NS * 2.0 ** max(0, before - SYN_ALIKE))
-
-
-@njit(cache=True)
-def data_timeout(rtt: float, before: int) -> float:
-    return min(RTO_MOST_NS, (rtt + RTO_LEAST_NS) * 2.0 ** min(before, 20))
 
 
 @njit(cache=True)
