@@ -42,7 +42,7 @@ REST = "the rest of the guest's kernel"
 
 
 @dataclass(frozen=True)
-class Sample:
+class TakenSample:
     process: str
     address: int
     place: str  # the file that the address is in
@@ -60,7 +60,7 @@ def main() -> int:
     return 0
 
 
-def samples(recorded: Path) -> Iterator[Sample]:
+def samples(recorded: Path) -> Iterator[TakenSample]:
     """Those of guests, in the order in which they were taken."""
     told = ["perf", "script", "-i", str(recorded), "-F", "comm,ip,sym,dso"]
     for line in subprocess.run(
@@ -68,7 +68,7 @@ def samples(recorded: Path) -> Iterator[Sample]:
     ).stdout.splitlines():
         found = re.match(r"\s*(.+?)\s+([0-9a-f]+) .*\((.*)\)$", line)
         if found and found[1] in (KERNEL, PROGRAMS):
-            yield Sample(found[1], int(found[2], 16), found[3])
+            yield TakenSample(found[1], int(found[2], 16), found[3])
 
 
 def symbols() -> list[tuple[int, str]]:
@@ -83,7 +83,7 @@ def symbols() -> list[tuple[int, str]]:
     return sorted((int(address, 16), function) for address, _, function in named)
 
 
-def grouped(taken: Iterable[Sample], functions: list[tuple[int, str]]) -> Counter[str]:
+def grouped(taken: Iterable[TakenSample], functions: list[tuple[int, str]]) -> Counter[str]:
     addresses = [address for address, _ in functions]
     counted: Counter[str] = Counter()
     for sample in taken:

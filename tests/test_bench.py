@@ -13,7 +13,7 @@ from bench.all_reduce import bus_bandwidths_bps
 from bench.base import Ratio
 from bench.flow_starts import arrived_share, late_p99_ms, schedule
 from bench.stack_all_reduce import bandwidths_bps
-from bench.virtual_profile import MACHINE, REST, TASKS, Sample, grouped
+from bench.virtual_profile import MACHINE, REST, TASKS, TakenSample, grouped
 from tests.conftest import REPOSITORY
 
 
@@ -111,11 +111,11 @@ def test_a_benchmark_reports_ratios(name: str, tmp_path: Path) -> None:
 def test_a_profile_tells_the_parts_of_a_guest_apart() -> None:
     functions = [(0x1000, "htb_dequeue"), (0x2000, "tcp_ack"), (0x3000, "mtree_load")]
     taken = [
-        Sample("linux", 0x1FFF, "/cache/linux"),
-        Sample("linux", 0x2000, "/cache/linux"),
-        Sample("linux", 0x3001, "/cache/linux"),
-        Sample("linux", 0xFFFF_FFFF_8000_0000, "[kernel.kallsyms]"),
-        Sample("uml-userspace", 0x2000, "/usr/bin/python3"),
+        TakenSample("linux", 0x1FFF, "/cache/linux"),
+        TakenSample("linux", 0x2000, "/cache/linux"),
+        TakenSample("linux", 0x3001, "/cache/linux"),
+        TakenSample("linux", 0xFFFF_FFFF_8000_0000, "[kernel.kallsyms]"),
+        TakenSample("uml-userspace", 0x2000, "/usr/bin/python3"),
     ]
     counted = grouped(taken, functions)
     assert counted == {"queues: htb, netem, filters": 1, "TCP": 1, REST: 1, MACHINE: 1, TASKS: 1}

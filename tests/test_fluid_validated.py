@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.agreement.cells import CELLS
+from bench.agreement.cells import CELLS, FAR_OFF
 from testbed.fluid.validated import RANGES, Range, cautions
 from testbed.spec import Experiment, load
 from tests.conftest import REPOSITORY, giveway
@@ -13,7 +13,7 @@ from tests.conftest import REPOSITORY, giveway
 
 @pytest.mark.parametrize("span", RANGES, ids=lambda span: span.what)
 def test_a_range_is_that_of_the_cells_of_the_agreement(span: Range) -> None:
-    found = [span.found(cell.experiment) for cell in CELLS]
+    found = [span.found(cell.experiment) for cell in CELLS if cell.name not in FAR_OFF]
     assert (min(found), max(found)) == (span.least, span.most)
 
 
@@ -24,7 +24,7 @@ def quickstart(*settings: str) -> Experiment:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("topology.queue=9 packets", "queue: 9 packets is outside of what"),
+        ("topology.queue=299 packets", "queue: 299 packets is outside of what"),
         ("topology.queue=1001 packets", "queue: 1001 packets is outside of what"),
         ("topology.rate=100 Gbit/s", "200 Mbit/s to 10 Gbit/s"),
         ("topology.delay=1 ms", "delay: 1 ms is outside of what"),
