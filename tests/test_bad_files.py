@@ -216,11 +216,14 @@ def test_a_bad_schedule_is_one_line(tmp_path: Path, content: bytes, said: str) -
 
 def test_every_mistake_is_a_line_of_the_commands(tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
-    path.write_text(QUICKSTART.replace("480 ms", "480").replace("[fifo,", "[fifa,"))
+    wrong = QUICKSTART.replace("480 ms", "480").replace("[fifo,", "[fifa,")
+    path.write_text(wrong)
+    at = {word: wrong[: wrong.index(word)].count("\n") + 1 for word in ("iteration: 480,", "fifa")}
     done = giveway("run", path, "--engine", "fluid", "--out", tmp_path / "out")
     assert done.returncode == 2
     lines = done.stderr.splitlines()
-    assert lines[0].startswith(f"giveway: {path}:18: training.0.iteration: found 480, which has no")
-    assert lines[1].startswith(f"giveway: {path}:23: policies.0.policy: found 'fifa'")
+    first, second = (f"giveway: {path}:{line}: " for line in at.values())
+    assert lines[0].startswith(f"{first}training.0.iteration: found 480, which has no")
+    assert lines[1].startswith(f"{second}policies.0.policy: found 'fifa'")
     assert len(lines) == 2
     assert not (tmp_path / "out").exists()
