@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,6 +145,9 @@ class _Crew:
                 helper.kill()
 
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 class Helper:
     """A process that does one thing after another for us, in an interpreter that stays warm."""
 
@@ -152,7 +155,7 @@ class Helper:
         context = multiprocessing.get_context("spawn")  # no lock or thread of ours is copied
         self._line, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        with _environment(run_id):
+        with _environment(run_id), _held_back(ENDING):
             self._process.start()
         theirs.close()
 
@@ -214,10 +217,21 @@ def _environment(run_id: str) -> Iterator[None]:
                 os.environ[key] = value
 
 
+@contextmanager
+def _held_back(numbers: Iterable[signal.Signals]) -> Iterator[None]:
+    """Signals wait meanwhile; what is started here has them waiting too, until it is ready."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(line: Connection) -> None:
     """The life of a helper."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)  # Ctrl-C reaches all; the controller decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     while True:
         try:
             function, arguments, timed = line.recv()

@@ -104,7 +104,9 @@ def test_a_run_gives_a_report_that_calls_itself_a_simulation(
     assert manifest["network"] == asked  # and nothing as if it had been measured
     for never in ("Idle round trip", "Segmentation offload", "Dilation"):
         assert never not in page
-    assert manifest["fidelity"] == {"verdict": "simulated", "reasons": [], "measured": {}}
+    (caution,) = manifest["fidelity"].pop("reasons")  # as that experiment's queue is so short
+    assert caution.startswith("queue: 100 packets is outside of what the simulation was compared")
+    assert manifest["fidelity"] == {"verdict": "simulated", "measured": {}}
     again = giveway(*simulate, "--out", tmp_path / "again")
     assert again.stdout.splitlines()[-1] == done.stdout.splitlines()[-1]  # the digest
 

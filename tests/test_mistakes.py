@@ -119,7 +119,8 @@ def test_names_and_labels_are_looked_at_where_hosts_are_unknown(tmp_path: Path) 
     [
         # an unknown profile: neither its sizes nor metrics of its job are missing
         ("profile: resnet50-thesis, model: 10 MB", "profile: vgg16",
-         ["5: training.0.profile: found 'vgg16', an unknown profile; did you mean vgg16-cpu?"]),
+         ["5: training.0.profile: found 'vgg16', an unknown profile; did you mean vgg16-cpu or "
+          "vgg19-cpu?"]),
         ("kind: tor", "kind: torr", ["2: topology.kind: found 'torr'"]),
         ("kind: tor", "kind: leaf-spin, leaves: 2", ["2: topology.kind: found 'leaf-spin'"]),
         ("duration: 4 s", "duraton: 4 s", ["3: duraton: unknown key; did you mean duration"]),

@@ -161,7 +161,15 @@ SHIPPED = {
 
 
 def test_every_measured_profile_that_ships_is_held_here() -> None:
-    assert {name for name in profiles.available() if name.endswith("-cpu")} == set(SHIPPED)
+    ships = {name for name in profiles.available() if name.endswith("-cpu")}
+    assert ships == set(SHIPPED) | {"vgg19-cpu"}
+
+
+def test_vgg19_is_vgg16_with_layers_of_its_own_kind() -> None:
+    measured, made = profiles.load("vgg16-cpu"), profiles.load("vgg19-cpu")
+    assert (len(made.layers), made.total_byte) == (19, 4 * 143_667_240)
+    assert set(made.layers) == set(measured.layers)
+    assert "not measured as a whole" in made.provenance
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -179,7 +187,9 @@ def test_a_shipped_profile_is_not_taken_for_a_gpus(name: str) -> None:
 
 def test_list_shows_it_as_a_cpus() -> None:
     listed = " ".join(giveway("list").stdout.split())
-    assert listed.count("measured on a CPU, not on a GPU") == len(SHIPPED)
+    assert (
+        listed.count("measured on a CPU, not on a GPU") == len(SHIPPED) + 1
+    )  # and what is made of one
 
 
 # ---- with torch ---------------------------------------------------------------------------------
