@@ -125,9 +125,9 @@ def test_acknowledgements_wait_with_what_no_server_sends(count: int) -> None:
 def test_ports_know_the_servers_that_gradients_pass_them_to() -> None:
     first, second = servers(2)
     known = ServerMap({"h1": (first, second)}, {"h2": (first, second), "h3": (second,)})
-    assert known.at("s1", "h1") == {"servers": (), "pushed_to": (first, second)}
-    assert known.at("h1", "s1") == {"servers": (first, second), "pushed_to": ()}
-    assert known.at("h3", "s1") == {"servers": (), "pushed_to": (second,)}
+    assert known.at("s1", "h1") == {"servers": (), "pushed_to": (first, second), "jobs": ()}
+    assert known.at("h1", "s1") == {"servers": (first, second), "pushed_to": (), "jobs": ()}
+    assert known.at("h3", "s1") == {"servers": (), "pushed_to": (second,), "jobs": ()}
     assert known.at("s1", "h3") == {"servers": (), "pushed_to": ()}
 
 
