@@ -128,7 +128,7 @@ def test_ports_know_the_servers_that_gradients_pass_them_to() -> None:
     assert known.at("s1", "h1") == {"servers": (), "pushed_to": (first, second), "jobs": ()}
     assert known.at("h1", "s1") == {"servers": (first, second), "pushed_to": (), "jobs": ()}
     assert known.at("h3", "s1") == {"servers": (), "pushed_to": (second,), "jobs": ()}
-    assert known.at("s1", "h3") == {"servers": (), "pushed_to": ()}
+    assert known.at("s1", "h3") == {"servers": (), "pushed_to": (), "jobs": ()}
 
 
 def test_one_never_changes() -> None:
