@@ -201,8 +201,8 @@ def started(file: Path, out: Path, ignored: signal.Signals | None) -> subprocess
         """
 
     def prepare() -> None:
-        if ignored is not None:
-            signal.signal(ignored, signal.SIG_IGN)
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):  # nohup may be around us
+            signal.signal(number, signal.SIG_IGN if number == ignored else signal.SIG_DFL)
 
     process = subprocess.Popen(
         [sys.executable, "-c", dedent(code), "run", file, "--engine", "fake", "--out", out],
