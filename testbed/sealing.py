@@ -180,13 +180,11 @@ def job_rows(run: Run, found: Mapping[str, list[Row]]) -> list[Row]:
 
 def flow_rows(run: Run, schedule: Schedule, found: Mapping[str, list[Row]]) -> list[Row]:
     """One row a scheduled flow, finished or not, in the order of the schedule."""
-    started = dict(map(tuple, found.get("start", [])))
-    ended = dict(map(tuple, found.get("end", [])))
+    started, ended = (dict(map(tuple, found.get(name, []))).get for name in ("start", "end"))
     hosts = run.experiment.host_names
-    mixes = [
-        (mix.name, run.choice.link_policy.bands.index(run.bands[mix.name]))
-        for mix in run.experiment.flows
-    ]
+    mixes = [mix.name for mix in run.experiment.flows]
+    bands = run.choice.link_policy.bands
+    priorities = [bands.index(run.bands[mix]) for mix in mixes]
     columns = (
         column.tolist()
         for column in (
@@ -198,9 +196,17 @@ def flow_rows(run: Run, schedule: Schedule, found: Mapping[str, list[Row]]) -> l
             schedule.start_ns,
         )
     )
-    rows: list[Row] = []
-    for flow, mix, src, dst, size_byte, start_ns in zip(*columns, strict=True):
-        name, priority = mixes[mix]
-        times = start_ns, started.get(flow), ended.get(flow)
-        rows.append([flow, name, hosts[src], hosts[dst], size_byte, priority, *times])
-    return rows
+    return [
+        [
+            flow,
+            mixes[mix],
+            hosts[src],
+            hosts[dst],
+            size_byte,
+            priorities[mix],
+            start_ns,
+            started(flow),
+            ended(flow),
+        ]
+        for flow, mix, src, dst, size_byte, start_ns in zip(*columns, strict=True)
+    ]

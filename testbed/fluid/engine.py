@@ -115,13 +115,17 @@ def send(
     ]
     JobOrder(run, simulation, joined)
 
+    link_names = setting.topology.link_names
+
     def sample(number: int) -> None:
         time_ns = simulation.now_ns
         on_time(time_ns)
         carried = np.rint(simulation.carried_byte()).astype(np.int64).tolist()
-        for link, by_band in zip(setting.topology.link_names, carried, strict=True):
-            for band, count in zip(bands, by_band, strict=True):
-                records.write("links", time_ns, link, band, count, 0)
+        records.tables["links"] += [
+            (time_ns, link, band, count, 0)
+            for link, by_band in zip(link_names, carried, strict=True)
+            for band, count in zip(bands, by_band, strict=True)
+        ]
         if number < SAMPLES:
             after_ns = experiment.duration_ns * (number + 1) // SAMPLES
             simulation.at(min(after_ns, experiment.duration_ns - 1), partial(sample, number + 1))
@@ -130,15 +134,14 @@ def send(
     simulation.run(experiment.duration_ns)
     for rank in (rank for one in joined for rank in one.workers):
         rank.write_transfers()
-    started = np.flatnonzero(flows.start_ns < experiment.duration_ns)
-    ends_ns = np.rint(simulation.flow_ends_ns())
-    acks_ns = np.rint(simulation.flow_acks_ns())
-    for flow in started.tolist():
-        records.write("start", flow, int(flows.start_ns[flow]))
-        if ends_ns[flow] < experiment.duration_ns:
-            records.write("end", flow, int(ends_ns[flow]))
-        if acks_ns[flow] < experiment.duration_ns:
-            records.write("acknowledged", flow, int(acks_ns[flow]))
+    for table, times_ns in (
+        ("start", flows.start_ns),
+        ("end", np.rint(simulation.flow_ends_ns())),
+        ("acknowledged", np.rint(simulation.flow_acks_ns())),
+    ):
+        known = np.flatnonzero(times_ns < experiment.duration_ns)
+        of_known = times_ns[known].astype(np.int64)
+        records.tables[table] = list(zip(known.tolist(), of_known.tolist(), strict=True))
     for flow, received in unfinished(simulation, flows):
         records.write("unfinished", flow, received)
     delay = experiment.topology.delay
