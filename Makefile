@@ -33,7 +33,7 @@ image-horovod: ## build the image of Docker hosts with torch and Horovod
 test: ## run all tests (installs Chromium and sshd for those that need them)
 	@GIVEWAY_BROWSER=yes GIVEWAY_SSHD=yes scripts/setup.sh
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
-	@$(SUDO) env GIVEWAY_SLOW=$(GIVEWAY_SLOW) .venv/bin/pytest
+	@$(SUDO) env GIVEWAY_SLOW=$(GIVEWAY_SLOW) scripts/run-tests.sh
 
 test-all: ## set up every part (kernel, Horovod, Docker images) and run all tests
 	@scripts/test-all.sh
