@@ -177,6 +177,14 @@ def test_what_nobody_uses_of_the_compiled_does_not_pile_up(
     assert set(tmp_path.iterdir()) == {oldest, *folders[: compiled.KEPT - 1]}
 
 
+def test_what_somebody_uses_of_the_compiled_stays(tmp_path: Path) -> None:
+    folders = {tmp_path / f"fluid-{number:012x}" for number in range(compiled.KEPT + 3)}
+    for folder in folders:
+        folder.mkdir()
+    compiled.forget_old(tmp_path)
+    assert set(tmp_path.iterdir()) == folders
+
+
 def test_a_sender_hears_of_the_last_byte_when_word_has_come_back(one_band: Experiment) -> None:
     found = records(one_band, 0)
     ended, acked = (dict(map(tuple, found[name])) for name in ("end", "acknowledged"))

@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from workloads.schedule import Schedule
 # what its compiled code was then. (Another signature would make an index longer: not in the mark.)
 MARK = "complete"
 KEPT = 8  # for other checkouts on this machine; a few MB each
+IN_USE_S = 24 * 3600  # or somebody's run would lose what it is loading
 
 
 def compile_once(say: Callable[[str], None]) -> None:
@@ -72,9 +74,10 @@ def readable(index: Path) -> bool:
 
 def forget_old(cache: Path) -> None:
     """What was compiled from sources that nobody uses any more would pile up, change by change."""
-    found = sorted(cache.glob("fluid-*"), key=lambda folder: -folder.stat().st_mtime)
-    for folder in found[KEPT:]:
-        shutil.rmtree(folder, ignore_errors=True)
+    used_s = {folder: folder.stat().st_mtime for folder in cache.glob("fluid-*")}
+    for folder in sorted(used_s, key=lambda folder: -used_s[folder])[KEPT:]:
+        if time.time() - used_s[folder] > IN_USE_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def rehearse() -> None:
