@@ -11,7 +11,7 @@ from workloads.job_plan import JobPlan
 from workloads.rank_records import RankRecords, Sink
 from workloads.world import Message, World
 
-REQUEST_BYTE = 64  # what a worker sends to ask for the first model
+REQUEST_BYTE = 64  # what a worker sends to ask for the first model, or for a part of one
 
 
 class Passage(NamedTuple):
