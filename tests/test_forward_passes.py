@@ -1,4 +1,4 @@
-"""Jobs of forward passes alone: they read their model, layer by layer, and push nothing."""
+"""Reads: jobs of forward passes alone, which push nothing, and TicTac's gate in training."""
 
 from pathlib import Path
 
@@ -60,3 +60,16 @@ def test_where_it_does_not_fit_one_line_says_so(
 ) -> None:
     with pytest.raises(BadInput, match=says):
         loaded(tmp_path, text, *settings)
+
+
+def test_training_under_a_gate_reads_nothing_before_its_backward_pass_is_over() -> None:
+    network = played(job("random"))
+    backward = {
+        int(row[3]): int(row[7])
+        for row in network.rows
+        if row[0] == "computes" and row[4:6] == ("backward", 0)
+    }
+    transfers = [row for row in network.rows if row[0] == "transfers"]
+    for row in transfers:
+        assert int(row[11]) >= backward[int(row[3])] + int(row[7])  # its bytes, one a nanosecond
+    assert transfers

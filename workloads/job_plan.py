@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from policies.transfer import (
+    Answers,
     TensorPart,
     TransferPolicy,
     Work,
@@ -93,6 +94,16 @@ class JobPlan:
         if self.groups != READY and self.transfer_policy.fuses:
             return FIXED_GROUPS[self.groups](self.layer_bytes, self.fusion_byte)
         return self.transfer_policy.parts(self.layer_bytes)
+
+    @property
+    def asks(self) -> bool:
+        """Whether its workers ask for new values when an iteration begins, and for all at once."""
+        return self.parted and not self.reads and self.transfer_policy.answers is Answers.GATED
+
+    @property
+    def question(self) -> int:
+        """What such a message is called, beside the numbers of parts."""
+        return len(self.transfer_parts)
 
     @cached_property
     def parts_of(self) -> list[list[TensorPart]]:

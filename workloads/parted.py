@@ -62,6 +62,9 @@ class PartedWorker(ServersWorker):
             self._last_push = self.left_byte(), self._world.now_ns()
             self.steer(self._last_push[0])
         self._push()
+        if 0 in layers and self.plan.asks:  # the backward pass is over
+            for server in self._servers:
+                self._world.send(server, REQUEST_BYTE, tag=self.plan.question)
 
     def _push(self) -> None:
         """Send what may be sent; a world may say at once that it is out of our hands."""
