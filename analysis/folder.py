@@ -48,6 +48,7 @@ class Job:
     servers: tuple[str, ...] = ()  # hosts of its parameter servers
     start_ns: int = 0
     steps: int | None = None
+    moves_ns: tuple[float, ...] = ()  # pushes and reads of its model, each alone on a link
     family: str = ""  # the entry that it came from, with `count`; its own name if from none
 
 
@@ -200,6 +201,7 @@ def _parse_plan(raw: Mapping[str, Any]) -> Plan:
                 tuple(entry.get("servers", [])),
                 int(entry.get("start_ns", 0)),
                 entry.get("steps"),
+                tuple(entry.get("moves_ns", [])),
                 entry.get("family") or entry["name"],
             )
             for entry in raw.get("jobs", [])

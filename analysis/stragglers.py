@@ -28,7 +28,8 @@ def present(plan: Plan) -> bool:
 def barriers(table: pd.DataFrame, window_ns: tuple[int, int]) -> pd.DataFrame:
     """One row a barrier that opened in the window: waits within it, and the last one's delay.
 
-    `last_ns` is by how much the last worker came later than the median one.
+    `last_ns` is by how much the last worker came later than the median one, `spread_ns` than the
+    first.
     """
     keys = ["job", "iteration", "worker"]
     passed = table.groupby(keys, sort=True)[["enter_ns", "leave_ns"]].max()
@@ -41,6 +42,7 @@ def barriers(table: pd.DataFrame, window_ns: tuple[int, int]) -> pd.DataFrame:
             "mean_ns": grouped.mean(),
             "variance_ms2": grouped.var(ddof=0) / 1e12,
             "last_ns": enters.max() - enters.median(),
+            "spread_ns": enters.max() - enters.min(),
         }
     ).reset_index()
     begin, end = window_ns
@@ -64,6 +66,7 @@ def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
                 "wait_mean_ns": mean(own["mean_ns"].to_numpy(dtype=float)),
                 "wait_variance_ms2": mean(own["variance_ms2"].to_numpy(dtype=float)),
                 "straggler_share": float(own["last_ns"].iloc[1:].sum()) / span,
+                "straggler_spread": float(own["spread_ns"].iloc[1:].sum()) / span,
                 "barriers": len(own),
                 "status": jobs["status"].get(job.name),
                 "made": jobs["made"].get(job.name),

@@ -47,11 +47,17 @@ def map_over(
     column: str,
     axes: tuple[str, str],
     bounds: tuple[float, float] | None = None,
+    at: Place | None = None,
 ) -> Panel:
-    """One metric under one policy over two axes; traffic-light colours where bounds are given."""
+    """One metric under one policy over two axes; traffic-light colours where bounds are given.
+
+    `at`: where on the axes that it is not over.
+    """
     rows, columns = (axis_of(grid, name) for name in axes)
     found = {
-        (row, label): cell_at(grid, metric, policy, {rows.name: row, columns.name: label}, column)
+        (row, label): cell_at(
+            grid, metric, policy, {**(at or {}), rows.name: row, columns.name: label}, column
+        )
         for row in rows.labels
         for label in columns.labels
     }

@@ -56,7 +56,9 @@ def iterations_in_window(
 ) -> pd.DataFrame:
     """Rows (worker and iteration) of a job that lie in the window whole.
 
-    With duration_ns, and with planned_ns: what compute alone takes by the plan.
+    With duration_ns, and with planned_ns: what compute alone takes by the plan; where there are
+    servers, with serial_ns and longest_ns: compute, pushes and reads one after another, and the
+    longest of them.
     """
     begin, end = window_ns
     chosen = iterations[
@@ -66,6 +68,9 @@ def iterations_in_window(
     ].copy()
     chosen["duration_ns"] = chosen["end_ns"].astype(float) - chosen["start_ns"].astype(float)
     chosen["planned_ns"] = float(job.compute_ns)
+    work_ns = (job.compute_ns, *job.moves_ns)
+    chosen["serial_ns"] = sum(work_ns) if job.moves_ns else float("nan")
+    chosen["longest_ns"] = max(work_ns) if job.moves_ns else float("nan")
     return chosen
 
 

@@ -2,6 +2,7 @@
 
 from testbed.engine import Run
 from testbed.spec import Experiment, TrainingJob
+from testbed.spec.job_misfits import FORWARD
 from workloads.job_plan import JobPlan
 
 
@@ -26,6 +27,7 @@ def job_plan(run: Run, job: TrainingJob) -> JobPlan:
         transfer=transfer.transfer_policy.plain(),
         parted=job.has_servers and told is not None,
         groups=job.groups,
+        reads=job.passes == FORWARD,
         update_byte_s=job.update_byte_s,
         rate_bps=run.experiment.topology.rate_bps,
         seed=run.seed,

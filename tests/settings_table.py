@@ -420,6 +420,12 @@ JOBS = (
     told("training.*.groups", "training.0.groups=from-last", "which layers are sent together"),
     told("training.*.update", "training.0.update=1 MB/s", "how fast a server updates", PARTED),
     told("training.*.barrier", "training.0.barrier=false", "what a forward pass waits for"),
+    told(
+        "training.*.passes",
+        "training.0.passes=forward",
+        "whether gradients are pushed, or the model is read alone",
+        PARTED,
+    ),
     row(
         "training.*.backend",
         "training.0.backend=torch",
@@ -820,6 +826,12 @@ JOB_ROWS = (
         HEEDED,
         not_servers("barrier", "false"),
         door("barrier", "false", "found false beside backend: "),
+    ),
+    JobRow(
+        "training.*.passes",
+        door("passes", "forward", "found forward; it is for parameter-server jobs with transfer"),
+        Changes("tasks", "heeded, with transfer", base=PARTED),
+        door("passes", "forward", "found forward; it is for parameter-server jobs with transfer"),
     ),
     JobRow(
         "training.*.family",

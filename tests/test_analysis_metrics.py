@@ -197,6 +197,14 @@ def test_only_whole_iterations_of_the_job_count() -> None:
     assert found["wait_share"] == pytest.approx((5 + 15 + 55) / 120)
 
 
+def test_an_order_is_measured_between_no_overlap_and_the_longest_alone() -> None:
+    of = Job("a", 2, ("h1", "h2"), compute_ns=25, model_byte=1, moves_ns=(10.0, 15.0))
+    rows = window.iterations_in_window(ITERATIONS, of, WINDOW).assign(seed=0)
+    # 40 on average, 50 one after another, 25 for compute alone
+    assert numbers(TRAINING, rows)["order_efficiency"] == pytest.approx((50 - 40) / (50 - 25))
+    assert np.isnan(numbers(TRAINING, iterations("a"))["order_efficiency"])  # no servers
+
+
 def test_no_iteration_gives_no_number() -> None:
     found = numbers(TRAINING, iterations("c"))
     assert found["count"] == 0

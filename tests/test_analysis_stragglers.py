@@ -106,6 +106,9 @@ def test_the_summary_compares_jobs_one_by_one(out: Path) -> None:
     assert fifo["barrier_wait_variance_ms2"] == pytest.approx(11.25)
     assert one["barrier_wait_variance_ms2"] == pytest.approx(1.25)
     assert fifo["straggler_share"] == pytest.approx(0.045)  # 4.5 ms of each 100
+    assert fifo["straggler_spread"] == pytest.approx(
+        0.09
+    )  # the first came as early as the last late
     change = summary["policies"]["tensorlights-one"]["change"]
     assert change["jobs.jct_mean"]["change"] == pytest.approx(1625 / 2025 - 1)
     low, high = change["jobs.jct_mean"]["interval_95"]

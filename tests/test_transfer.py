@@ -26,6 +26,7 @@ from policies.transfer.parts import ARRAY_BOUND_BYTE
 from tests.toy_world import ToyNetwork
 from workloads.job_plan import JobPlan
 from workloads.profiles import Layer
+from workloads.server import REQUEST_BYTE
 
 UNIT = 1000  # ns, and bytes on a link that carries one a nanosecond
 # ByteScheduler's example: passes of two units, transfers of three, six and three.
@@ -227,8 +228,9 @@ def test_servers_and_workers_exchange_every_part_once_whatever_the_policy(
     made = Counter(row[2] for row in network.rows if row[0] == "iterations")
     assert made == dict.fromkeys(range(workers), 3)
     up = sum(byte for (source, _), byte in network.carried.items() if source < workers)
-    assert up == 3 * workers * sum(layer_bytes)
-    assert sum(network.carried.values()) == 2 * up
+    asked = 3 * workers * servers * REQUEST_BYTE if plan.asks else 0
+    assert up == 3 * workers * sum(layer_bytes) + asked
+    assert sum(network.carried.values()) == 2 * up - asked
     held = Counter(part.server for part in plan.transfer_parts)
     passed = Counter(row[2] for row in network.rows if row[0] == "barriers")
     assert passed == dict.fromkeys(held, 3 * workers)

@@ -6,7 +6,7 @@ something is missing, and knows when what will be wanted. Every engine drives th
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from workloads.profiles import Layer
@@ -48,6 +48,12 @@ def layer_by_layer(layers: Sequence[Layer], *, barrier: bool) -> list[Stretch]:
         Stretch(BACKWARD, at, 1, layer.backward_ns, gives=(at,)) for at, layer in enumerate(layers)
     ]
     return forward + backward[::-1]
+
+
+def forward_passes(layers: Sequence[Layer], *, barrier: bool) -> list[Stretch]:
+    """No backward pass: after the last layer's turn, every layer is wanted anew."""
+    *before, last = layer_by_layer(layers, barrier=barrier)[: len(layers)]
+    return [*before, replace(last, gives=tuple(range(len(layers))))]
 
 
 def group_by_group(layers: Sequence[Layer], fusion_byte: int) -> list[Stretch]:

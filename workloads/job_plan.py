@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from policies.transfer import (
+    Answers,
     TensorPart,
     TransferPolicy,
     Work,
@@ -23,7 +24,7 @@ from policies.transfer import (
 from workloads import collectives
 from workloads.collectives import Collective, Part, aggregation, parameter_server
 from workloads.collectives.aggregation import Aggregation
-from workloads.compute import Stretch, group_by_group, layer_by_layer
+from workloads.compute import Stretch, forward_passes, group_by_group, layer_by_layer
 from workloads.profiles import Layer
 
 PARAMETER_SERVER = "parameter-server"
@@ -53,6 +54,7 @@ class JobPlan:
     transfer: Mapping[str, Any] = field(default_factory=lambda: dict(FIRST_COME))
     parted: bool = False  # servers get and answer layers or slices, not the model as a whole
     groups: str = READY  # what is fused: what is ready, or groups that are fixed beforehand
+    reads: bool = False  # forward passes alone: workers ask for parts instead of pushing gradients
     update_byte_s: int | None = None  # how fast a server updates, one part after another
     rate_bps: int = 10**9  # of a host's link
     seed: int = 0
@@ -66,6 +68,8 @@ class JobPlan:
         """What each of its workers computes in an iteration."""
         if self.has_servers and not self.parted:
             return group_by_group(self.layers, self.fusion_byte)
+        if self.reads:
+            return forward_passes(self.layers, barrier=self.barrier)
         return layer_by_layer(self.layers, barrier=self.barrier)
 
     @cached_property
@@ -90,6 +94,16 @@ class JobPlan:
         if self.groups != READY and self.transfer_policy.fuses:
             return FIXED_GROUPS[self.groups](self.layer_bytes, self.fusion_byte)
         return self.transfer_policy.parts(self.layer_bytes)
+
+    @property
+    def asks(self) -> bool:
+        """Whether its workers ask for new values when an iteration begins, and for all at once."""
+        return self.parted and not self.reads and self.transfer_policy.answers is Answers.GATED
+
+    @property
+    def question(self) -> int:
+        """What such a message is called, beside the numbers of parts."""
+        return len(self.transfer_parts)
 
     @cached_property
     def parts_of(self) -> list[list[TensorPart]]:

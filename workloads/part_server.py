@@ -36,6 +36,9 @@ class PartServer(ParameterServer):
     def message_arrived(self, message: Message) -> None:
         """A worker's gradient of a part; when nobody is waited for any more, it is updated."""
         worker, number = message.source, message.tag
+        if number == self.plan.question:
+            self._outboxes[worker].asked()
+            return
         now_ns = self._world.now_ns()
         counts = self._counts[worker]
         counts.pushed += 1
@@ -101,6 +104,9 @@ class Outbox:
     def add(self, part: TensorPart) -> None:
         self._world.send(self._worker, part.byte, tag=part.number)
 
+    def asked(self) -> None:
+        raise NotImplementedError("nobody asks for what comes by itself")
+
 
 class RankedOutbox(Outbox):
     """The best of those that are updated, one handed over at a time."""
@@ -132,17 +138,30 @@ class RankedOutbox(Outbox):
 
 
 class GatedOutbox(Outbox):
-    """Each after all that rank before it, as TicTac's gate at the sender has it."""
+    """Each after all that rank before it, as TicTac's gate at the sender has it.
+
+    As in TensorFlow, an iteration begins with its reads: none is answered before the worker asks.
+    """
 
     def __init__(self, plan: JobPlan, world: World, worker: int, own: list[TensorPart]) -> None:
         super().__init__(plan, world, worker, own)
         self._iteration = 0
+        self._asked = 0  # iterations; where there are no gradients, each part was asked for
         self._here: dict[int, TensorPart] = {}
         self._order: list[TensorPart] = []  # of those not sent yet, the next one last
 
+    def asked(self) -> None:
+        self._asked += 1
+        self._send()
+
     def add(self, part: TensorPart) -> None:
         self._here[part.number] = part
+        self._send()
+
+    def _send(self) -> None:
         if not self._order:
+            if not self._here or (self._asked == self._iteration and not self._plan.reads):
+                return
             ranks = self._plan.ranks_in(self._worker, self._iteration)
             assert ranks is not None
             key = {part.number: (ranks[part.layers[0]], part.number) for part in self._own}

@@ -1,7 +1,8 @@
 """A worker that sends its gradients to parameter servers layer by layer, or in slices of layers.
 
 What goes next is the transfer policy's. A forward pass waits for the new values of its own layers,
-and with a barrier for all. Training begins with the model at every worker.
+and with a barrier for all. Training begins with the model at every worker. One that has forward
+passes alone sends no gradients, and asks for each part instead.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from policies.transfer.policy import MOST_BYTE
 from workloads.job_plan import JobPlan
 from workloads.rank_records import Exchanged, Sink
 from workloads.served import ServersWorker
+from workloads.server import REQUEST_BYTE
 from workloads.world import Message, World
 
 
@@ -46,9 +48,9 @@ class PartedWorker(ServersWorker):
         return tuple({layer for number in self._starts_ns for layer in sizes[number].layers})
 
     def left_byte(self) -> int:
-        """Each byte goes there and back."""
+        """Each byte goes there and back, or only back."""
         unsent = sum(self._world.unsent_byte(server) for server in self._servers)
-        return (unsent + self._waiting_byte) // 2
+        return (unsent + self._waiting_byte) // (1 if self.plan.reads else 2)
 
     def exchange(self, layers: tuple[int, ...]) -> None:
         ranks = self.plan.ranks_in(self.number, self._trainee.exchanging) if self._held else None
@@ -60,6 +62,9 @@ class PartedWorker(ServersWorker):
             self._last_push = self.left_byte(), self._world.now_ns()
             self.steer(self._last_push[0])
         self._push()
+        if 0 in layers and self.plan.asks:  # the backward pass is over
+            for server in self._servers:
+                self._world.send(server, REQUEST_BYTE, tag=self.plan.question)
 
     def _push(self) -> None:
         """Send what may be sent; a world may say at once that it is out of our hands."""
@@ -73,7 +78,8 @@ class PartedWorker(ServersWorker):
                 by_kernel = self._held and not self._until_answered
                 sent = partial(self._given_back, part) if by_kernel else None
                 server = self.plan.workers + part.server
-                self._world.send(server, part.byte, tag=part.number, sent=sent)
+                byte = REQUEST_BYTE if self.plan.reads else part.byte
+                self._world.send(server, byte, tag=part.number, sent=sent)
         self._pushing = False
 
     def _given_back(self, part: TensorPart) -> None:

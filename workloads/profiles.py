@@ -47,6 +47,10 @@ class Profile:
         """The compute time of one iteration, as really slept."""
         return sum(layer.forward_ns + layer.backward_ns for layer in self.layers)
 
+    def forward_only(self) -> "Profile":
+        """What infers: no backward pass takes any time."""
+        return replace(self, layers=tuple(replace(layer, backward_ns=0) for layer in self.layers))
+
     def scaled(self, model_byte: int | None = None, iteration_ns: int | None = None) -> "Profile":
         """This profile for another nominal model size and iteration time.
 

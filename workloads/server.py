@@ -11,7 +11,7 @@ from workloads.job_plan import JobPlan
 from workloads.rank_records import RankRecords, Sink
 from workloads.world import Message, World
 
-REQUEST_BYTE = 64  # what a worker sends to ask for the first model
+REQUEST_BYTE = 64  # what a worker sends to ask for the first model, or for a part of one
 
 
 class Passage(NamedTuple):
@@ -45,12 +45,11 @@ class Gate:
         assert worker not in self._waiting, "a worker pushes again only after its next model"
         self._steps[worker] += 1
         self._waiting[worker] = now_ns
-        slowest = min(self._steps)
-        released = [
-            waiting
-            for waiting in self._waiting
-            if self._stale is None or self._steps[waiting] <= slowest + self._stale
-        ]
+        if self._stale is None:
+            released = list(self._waiting)
+        else:
+            latest = min(self._steps) + self._stale
+            released = [waiting for waiting in self._waiting if self._steps[waiting] <= latest]
         for waiting in released:
             enter_ns = self._waiting.pop(waiting)
             if self._steps[waiting] > 0:

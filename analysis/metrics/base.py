@@ -79,7 +79,7 @@ SHARING = Subject(
 JOBS = Subject(
     "All jobs together, where some have parameter servers or end by themselves",
     "a row a job and seed: seed, job, jct_ns, wait_mean_ns, wait_variance_ms2, straggler_share, "
-    "barriers, status, made",
+    "straggler_spread, barriers, status, made",
     "all jobs", "jobs", "", ("job",), paired=True,
 )  # fmt: skip
 HOSTS = Subject(
@@ -91,7 +91,8 @@ HOSTS = Subject(
 TRAINING = Subject(
     "A training job (JOB)",
     "a row a worker and iteration of the window: seed, job, worker, iteration, start_ns, end_ns, "
-    "duration_ns, compute_ns, planned_ns (compute by the plan), wait_ns",
+    "duration_ns, compute_ns, planned_ns (compute by the plan), wait_ns; with servers serial_ns, "
+    "longest_ns (of compute, pushes and reads by the plan: one after another, and the longest)",
     "{}", "training", "JOB", ("job", "iteration"),
 )  # fmt: skip
 LINKS = Subject(

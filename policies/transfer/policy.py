@@ -44,7 +44,7 @@ class Answers(Enum):
 
     AS_UPDATED = "as they are updated"
     BY_RANK = "by rank, of those that are updated"
-    GATED = "by rank, each after all before it"
+    GATED = "by rank, each after all before it, when an iteration begins with its reads"
 
 
 @dataclass(frozen=True)

@@ -136,11 +136,10 @@ class Simulation:
                     heapq.heappop(timers)[2]()
 
     def _pass_on(self) -> None:
-        x = self.state.x
-        count = x.counts[state.N_TOLD]
-        told, kinds = x.told[:count].tolist(), x.told_kind[:count].tolist()
-        x.counts[state.N_TOLD] = 0
-        for whom, kind in zip(told, kinds, strict=True):
+        count = self._counts[state.N_TOLD]
+        heard = [(self._told[at], self._told_kind[at]) for at in range(count)]
+        self._counts[state.N_TOLD] = 0
+        for whom, kind in heard:
             self._listeners[kind][whom]()
 
     # What training uses
@@ -168,7 +167,7 @@ class Simulation:
 
     def window_byte(self, stream: int) -> float:
         """What TCP would have on its way now."""
-        return float(self.state.c["window"][stream])
+        return self._window[stream]
 
     def change_level(self, stream: int, level: int) -> None:
         """From now on this stream is served at another level, what it has waiting included."""
@@ -226,7 +225,11 @@ class Simulation:
         """This is the state from now on."""
         self.state = made
         self._held = hold(made)
-        self._clock = made.x.clock.data  # read often: a plain float comes out of it
+        # Read often: plain numbers come out of these
+        self._clock, self._window = made.x.clock.data, made.c["window"].data
+        self._counts, self._told, self._told_kind = (
+            column.data for column in (made.x.counts, made.x.told, made.x.told_kind)
+        )
 
     def _source_ports(self, numbers: Integers) -> Integers:
         return FIRST_EPHEMERAL_PORT + (numbers + self._first_source) % EPHEMERAL_PORTS

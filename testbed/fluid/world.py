@@ -104,10 +104,8 @@ class SimulatedJob:
             for number, world in enumerate(self.worlds)
         ]
         if self.by_message:
-            for pair, stream in streams.data.items():
-                source, to = pair
-                hear = partial(self._heard, source, to)
-                self._lines[pair] = Line(simulation, stream, hear)
+            for (source, to), stream in streams.data.items():
+                self._lines[source, to] = Line(simulation, stream, self._hearer(source, to))
         elif not players:
             simulation.make_ring([streams.data[pair] for pair in plan.edges])
         for rank in self.workers:
@@ -127,18 +125,20 @@ class SimulatedJob:
         now_ns = self.simulation.now_ns
         if sent is not None:
             self.simulation.at(now_ns, sent)
-        self.simulation.at(now_ns, partial(self._heard, source, to, byte, tag))
+        self.simulation.at(now_ns, partial(self._hearer(source, to), byte, tag))
 
     def waiting_byte(self, pair: Pair) -> int:
         """What has not even reached the stream."""
         line = self._lines.get(pair)
         return line.waiting_byte if line is not None else 0
 
-    def _heard(self, source: int, to: int, byte: int, tag: int) -> None:
-        if self.plan.by_message:
-            self.ranks[to].message_arrived(Message(source, byte, tag))
-        else:
-            self.worlds[to].plays.arrived(tag, source)
+    def _hearer(self, source: int, to: int) -> Callable[[int, int], None]:
+        """Who hears of bytes and tag of a message when it is there."""
+        if not self.plan.by_message:
+            plays = self.worlds[to].plays
+            return lambda byte, tag: plays.arrived(tag, source)
+        arrived = self.ranks[to].message_arrived
+        return lambda byte, tag: arrived(Message(source, byte, tag))
 
 
 class Line:

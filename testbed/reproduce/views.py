@@ -26,7 +26,7 @@ def panel_of(view: View, grid: Grid, slug: str) -> Panel:
         bounds = tuple(units.change(text) for text in view.bounds)
         return views.map_over(
             grid, view.title, slug, view.metric, policies[0], view.value, (view.rows, view.columns),
-            (bounds[0], bounds[1]) if bounds else None,
+            (bounds[0], bounds[1]) if bounds else None, view.at,
         )  # fmt: skip
     if view.kind == "timelines":
         return views.timelines_at(grid, view.title, slug, view.points, policies[0])

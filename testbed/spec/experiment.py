@@ -36,6 +36,7 @@ from testbed.spec.across import (
 )
 from testbed.spec.cluster import Cluster
 from testbed.spec.hosts import NAMESPACES, ContainerSpec, HostKind
+from testbed.spec.job_misfits import BOTH
 from testbed.spec.jobs import TrainingJob
 from testbed.spec.mistakes import At, Mistakes, bad, collected, refusal
 from testbed.spec.parts import FlowMix
@@ -475,7 +476,7 @@ class Experiment(Spec):
                 }
                 for mix in self.flows
             ],
-            "jobs": [_planned_job(job) for job in self.training],
+            "jobs": [_planned_job(job, self.topology.rate_bps) for job in self.training],
             "cluster": _planned_cluster(self),
             "claims": [
                 {
@@ -506,14 +507,17 @@ def _planned_cluster(experiment: Experiment) -> dict[str, Any] | None:
     }
 
 
-def _planned_job(job: TrainingJob) -> dict[str, Any]:
+def _planned_job(job: TrainingJob, rate_bps: int) -> dict[str, Any]:
     profile = job.scaled_profile
+    read_byte = [profile.total_byte] if job.has_servers else []
+    pushed_byte = [job.gradient_byte or byte for byte in read_byte if job.passes == BOTH]
     return {
         "name": job.name,
         "family": job.family or job.name,
         "workers": len(job.host_names),
         "hosts": list(job.host_names),
         "compute_ns": profile.compute_ns,  # what the layers add up to, not what was asked
+        "moves_ns": [byte * 8e9 / rate_bps for byte in (*pushed_byte, *read_byte)],
         "model_byte": profile.total_byte,
         "aggregation": job.aggregation,
         "order": job.order,

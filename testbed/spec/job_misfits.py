@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from testbed.spec.jobs import TrainingJob
 
 RING = "ring"
+BOTH, FORWARD = "both", "forward"  # passes
 OF_SERVERS = ("gradient", "servers", "servers_on", "synchronisation", "stale", "update")
 
 
@@ -31,6 +32,7 @@ def misfits(job: "TrainingJob") -> Iterator[At]:
     if max(profile.total_byte, profile.compute_ns) > units.LARGEST:
         yield At(["model"], f"found more than {units.LARGEST} bytes or ns of {job.profile}")
     yield from _misfits_of_its_transfers(job)
+    yield from _misfits_of_its_passes(job)
     if not job.has_servers:
         for key in (*OF_SERVERS, "reduce"):
             if given & {key, f"{key}_byte", f"{key}_byte_s"}:
@@ -111,6 +113,17 @@ def _misfits_of_its_transfers(job: "TrainingJob") -> Iterator[At]:
     fault = job.fault_of(job.transfer)
     if fault is not None:
         yield At(["transfer"], fault)
+
+
+def _misfits_of_its_passes(job: "TrainingJob") -> Iterator[At]:
+    """Without backward passes there is nothing to sum: all that is left is to read a model."""
+    if job.passes == BOTH:
+        return
+    found = f"found {job.passes}"
+    if not job.has_servers or job.transfer is None:
+        yield At(["passes"], f"{found}; it is for parameter-server jobs with transfer")
+    if job.update_byte_s is not None:
+        yield At(["update"], f"found beside passes: {job.passes}, which updates nothing")
 
 
 def _misfits_of_its_stack(job: "TrainingJob") -> Iterator[At]:

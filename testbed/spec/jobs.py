@@ -12,7 +12,7 @@ from basics import units
 from basics.hints import nearest
 from basics.units import shown
 from policies.cluster.placements import BY_RACK, Racks
-from testbed.spec.job_misfits import RING, misfits, misfits_of_its_work
+from testbed.spec.job_misfits import BOTH, FORWARD, RING, misfits, misfits_of_its_work
 from testbed.spec.job_values import (
     byte_rate,
     format_compute,
@@ -69,6 +69,7 @@ class TrainingJob(Spec):
     transfer: TransferChoice | None = None
     groups: Annotated[str, BeforeValidator(one_of("kind of groups", READY, *FIXED_GROUPS))] = READY
     barrier: Flag = True
+    passes: Annotated[str, BeforeValidator(one_of("kind of passes", BOTH, FORWARD))] = BOTH
     backend: Annotated[str, BeforeValidator(one_of("backend", "native", "torch", "horovod"))] = (
         "native"
     )
@@ -188,7 +189,8 @@ class TrainingJob(Spec):
         if self.profile is None:
             assert self.compute_ns is not None
             return without_layers(self.model_byte, self.compute_ns)
-        return profiles.load(self.profile).scaled(self.model_byte, self.iteration_ns)
+        scaled = profiles.load(self.profile).scaled(self.model_byte, self.iteration_ns)
+        return scaled.forward_only() if self.passes == FORWARD else scaled
 
     def settle(self, racks: Racks, duration_ns: int | None) -> None:
         """Give every worker its host. Called once, when the jobs of an experiment are placed."""
@@ -267,15 +269,15 @@ class TrainingJob(Spec):
             "check": self.check,
             "start": units.format_time(self.start_ns),
         }
-        if self.transfer is None:
-            plain["order"] = self.order
-        else:
-            plain["transfer"] = self.transfer.plain()
+        told = self.transfer
+        plain |= {"order": self.order} if told is None else {"transfer": told.plain()}
         parted = self.transfer is not None and self.has_servers
         if self.backend != "native" or (not parted and self.sending.transfer_policy.fuses):
             plain["fusion"] = units.format_size(self.fusion_byte)
         if self.groups != READY:
             plain["groups"] = self.groups
+        if self.passes != BOTH:
+            plain["passes"] = self.passes
         if self.update_byte_s is not None:
             plain["update"] = f"{units.format_size(self.update_byte_s)}/s"
         if self.family is not None:
