@@ -114,12 +114,13 @@ def send(
         for job, own in zip(jobs, lists, strict=True)
     ]
     JobOrder(run, simulation, joined)
+    link_names = setting.topology.link_names
 
     def sample(number: int) -> None:
         time_ns = simulation.now_ns
         on_time(time_ns)
         carried = np.rint(simulation.carried_byte()).astype(np.int64).tolist()
-        for link, by_band in zip(setting.topology.link_names, carried, strict=True):
+        for link, by_band in zip(link_names, carried, strict=True):
             for band, count in zip(bands, by_band, strict=True):
                 records.write("links", time_ns, link, band, count, 0)
         if number < SAMPLES:
