@@ -42,6 +42,7 @@ PROMISES = {
     "first-bytes": Promise((0.97, 1.0)),
     "prio": Promise((0.97, 1.0)),
     "htb-priority": Promise((0.76, 0.84)),
+    "job-order-least": Promise((0.25, 0.75), bands=False, same_as="fifo"),
     "job-order": Promise((0.25, 0.75), bands=False, same_as="fifo"),
     "job-order-shortest": Promise((0.25, 0.75), bands=False, same_as="fifo"),
     "tensorlights-acks": Promise((0.25, 0.75), bands=False, same_as="fifo"),

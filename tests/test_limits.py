@@ -10,6 +10,8 @@ import pytest
 
 from basics.errors import CannotRun
 from testbed.engine import MULTIPATH, demand_features
+from testbed.fluid import engine as fluid
+from testbed.fluid import memory
 from testbed.live import limits
 from testbed.realtime import engine
 from testbed.spec import Experiment, load
@@ -116,3 +118,38 @@ def test_too_many_hosts_for_the_guest_end_with_exit_code_3(tmp_path: Path) -> No
     assert done.returncode == 3
     assert "GiB of memory in the guest" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+MANY = """
+name: many
+topology: {kind: fat-tree, k: 32, rate: 10 Gbit/s, delay: 1 us, queue: 1000 packets}
+duration: 1 s
+training:
+  - {name: job, bytes: 100 MB, compute: 1 ms, aggregation: parameter-server, workers: 6400,
+     servers: 1000, servers_on: racks-spread}
+policies: [fifo]
+seeds: [0]
+"""
+
+
+def test_a_simulation_that_does_not_fit_is_refused_before_it_starts(tmp_path: Path) -> None:
+    path = tmp_path / "many.yaml"
+    path.write_text(MANY)
+    many = load(path)
+    assert memory.connections(many.training[0]) == 2 * 6400 * 1000
+    with pytest.raises(CannotRun) as caught:
+        fluid.demand(many)
+    assert len(str(caught.value).splitlines()) == 1
+    assert "12800000 connections of training jobs, 24576 links" in str(caught.value)
+    assert caught.value.exit_code == 3
+    summed = load(path, ["training.0.reduce={by: rack, chunk: 100 MB}", "training.0.servers=100"])
+    assert memory.needed_byte(summed) < 5e9
+
+
+def test_no_more_simulations_at_once_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = load(QUICKSTART)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(fluid, "free_byte", lambda: 7 * memory.needed_byte(small) // 2)
+    assert fluid.parallel(small) == 3
+    monkeypatch.setattr(fluid, "free_byte", lambda: 0)
+    assert fluid.parallel(small) == 1

@@ -251,3 +251,30 @@ def test_a_server_that_dies_ends_the_run_otherwise(tmp_path: Path) -> None:
     code, errors = going.ends_within(60)
     assert code == 4
     assert "jobs-h1 was killed by signal 9" in errors or "doomed: lost server 0" in errors
+
+
+SUMMED = FAULT.replace("hosts: 4", "hosts: 5").replace(
+    "workers: [h2]", "workers: [h2, h5], reduce: rack"
+)
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("on_failure", ["end", "continue"])
+def test_an_aggregator_that_dies_ends_the_run_or_its_job_as_the_file_says(
+    tmp_path: Path, on_failure: str
+) -> None:
+    (tmp_path / "my.yaml").write_text(SUMMED)
+    going = Going(tmp_path / "my.yaml", tmp_path / "out", "--set", f"on_failure={on_failure}")
+    os.kill(going.task("jobs-h2.log"), signal.SIGKILL)
+    code, errors = going.ends_within(60)
+    if on_failure == "end":
+        assert code == 4
+        assert "jobs-h2 was killed by signal 9" in errors or "doomed: lost worker 0" in errors
+        return
+    assert code == 0, errors
+    run = tmp_path / "out" / "fifo" / "seed-0"
+    jobs = table(run, "jobs").set_index("job")
+    assert dict(jobs.status) == {"doomed": "failed", "other": "stopped"}
+    assert jobs.why["doomed"].startswith("lost worker 0 (10.0.0.2)")
+    assert (table(run, "iterations").query("job == 'other'").end_ns > 2_500_000_000).any()

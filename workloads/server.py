@@ -34,6 +34,8 @@ class Gate:
         self._stale = stale
         # made by each; asking for the first model makes it 0
         self._steps = [0 if asked else -1] * workers
+        self._slowest = self._steps[0]
+        self._as_slow = workers  # that have made no more than the slowest
         self._waiting: dict[int, int] = {}  # worker -> since when, in the order of arrival
         self.passages: list[Passage] = []
 
@@ -43,18 +45,23 @@ class Gate:
     def arrived(self, worker: int, now_ns: int) -> list[int]:
         """A request, or a whole gradient, is here. Returns who is sent the model now."""
         assert worker not in self._waiting, "a worker pushes again only after its next model"
+        self._as_slow -= self._steps[worker] == self._slowest
         self._steps[worker] += 1
         self._waiting[worker] = now_ns
-        if self._stale is None:
-            released = list(self._waiting)
-        else:
-            latest = min(self._steps) + self._stale
-            released = [waiting for waiting in self._waiting if self._steps[waiting] <= latest]
+        looked_at = [worker]  # others wait on unless the slowest has gone on
+        if not self._as_slow:
+            self._slowest = min(self._steps)
+            self._as_slow = self._steps.count(self._slowest)
+            looked_at = list(self._waiting)
+        released = [one for one in looked_at if self._may_go(one)]
         for waiting in released:
             enter_ns = self._waiting.pop(waiting)
             if self._steps[waiting] > 0:
                 self.passages.append(Passage(self._steps[waiting] - 1, waiting, enter_ns, now_ns))
         return released
+
+    def _may_go(self, worker: int) -> bool:
+        return self._stale is None or self._steps[worker] <= self._slowest + self._stale
 
 
 class ParameterServer:

@@ -19,7 +19,9 @@ class Situation:
     """What a policy that acts during a run gets to know, at each of its turns."""
 
     time_ns: int = 0
-    remaining_byte: Mapping[str, int] = field(default_factory=dict)  # of each job's broadcast
+    # What a host's servers have left of each job's broadcast, and what all servers have of it.
+    remaining_byte: Mapping[str, int] = field(default_factory=dict)
+    everywhere_byte: Mapping[str, int] = field(default_factory=dict)
 
 
 START = Situation()

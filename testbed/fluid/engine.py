@@ -17,6 +17,7 @@ from testbed.cluster import play as cluster
 from testbed.engine import Performance, Run, Setting, Wiring, topology_of
 from testbed.fluid import compiled
 from testbed.fluid.job_order import JobOrder
+from testbed.fluid.memory import SAMPLES, demand_memory, free_byte, needed_byte
 from testbed.fluid.refusals import demand_simulable
 from testbed.fluid.simulation import Simulation
 from testbed.fluid.state import IDLE
@@ -32,7 +33,6 @@ from workloads.schedule import Schedule, schedule_of
 
 NAME = "fluid"
 IN_PROCESSES = True  # a run keeps an interpreter busy: several at once need several of those
-SAMPLES = 100
 
 
 def exclusive(wait_s: float = 0) -> AbstractContextManager[None]:
@@ -45,12 +45,18 @@ def cancel() -> None:
 
 
 def demand(experiment: Experiment) -> None:
-    """Refuse what only a kernel can do."""
+    """Refuse what only a kernel can do, and what this machine has no memory for."""
     demand_simulable(experiment)
+    if experiment.sends:
+        demand_memory(experiment)
 
 
 def parallel(experiment: Experiment) -> int:
-    return len(os.sched_getaffinity(0))
+    """As many runs at once as there are processors, or memory."""
+    processors = len(os.sched_getaffinity(0))
+    if not experiment.sends:
+        return processors
+    return max(1, min(processors, free_byte() // needed_byte(experiment)))
 
 
 def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> Setting:
@@ -115,7 +121,6 @@ def send(
         for job, own in zip(jobs, lists, strict=True)
     ]
     JobOrder(run, simulation, joined)
-
     link_names = setting.topology.link_names
 
     def sample(number: int) -> None:

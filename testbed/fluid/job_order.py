@@ -2,7 +2,7 @@
 
 A policy that orders jobs by their servers gives streams a level at their first link, what servers
 send and what workers push, or at their last one, what is pushed into a host that holds servers. It
-may change them during the run. One that orders jobs at every port gives their streams one level.
+may change them during the run. One that orders jobs at every port gives all streams of a job one.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,9 @@ class JobOrder:
         self._policy = run.choice.link_policy
         self._simulation = simulation
         self._period_ns = self._policy.period_ns
-        if order_everywhere(run, simulation, jobs):
+        self._everywhere = OrderEverywhere(run, simulation, jobs)
+        if self._everywhere.applies:
+            self._everywhere.turn()
             return
         self._levels: dict[ToldApart, int] = {}  # as last told
         self._places = [
@@ -74,18 +76,50 @@ class JobOrder:
         }
 
 
-def order_everywhere(run: Run, simulation: Simulation, jobs: list[SimulatedJob]) -> bool:
-    """Whether the policy tells jobs apart wherever they are; if so, it is done."""
-    known = server_map(run.experiment.training).jobs
-    at_any_port = run.choice.link_policy.discipline_at(replace(ANY_PORT, jobs=known))
-    if not any(one.by_server for one in at_any_port.classes):
-        return False
-    for job, server in zip(jobs, known, strict=True):
-        one = at_any_port.class_of(server)
-        if one is not None:
+class OrderEverywhere:
+    """For a policy that tells jobs apart wherever they are."""
+
+    def __init__(self, run: Run, simulation: Simulation, jobs: list[SimulatedJob]) -> None:
+        self._policy = run.choice.link_policy
+        self._simulation = simulation
+        self._known = server_map(run.experiment.training).jobs
+        self._jobs = jobs
+        self._port = replace(ANY_PORT, jobs=self._known)
+        self._levels: dict[str, int] = {}  # as last told
+        # What servers send; that workers pass it on is theirs.
+        self._broadcasts = {
+            job.plan.name: [
+                stream for (a, _), stream in job.streams.data.items() if a >= job.plan.workers
+            ]
+            for job in jobs
+        }
+
+    @property
+    def applies(self) -> bool:
+        return any(one.by_server for one in self._policy.discipline_at(self._port).classes)
+
+    def turn(self) -> None:
+        now_ns = self._simulation.now_ns
+        discipline = self._policy.discipline_at(self._port, self._situation(now_ns))
+        for job, server in zip(self._jobs, self._known, strict=True):
+            one = discipline.class_of(server)
+            if one is None or self._levels.get(server.job) == one.level:
+                continue
+            self._levels[server.job] = one.level
             for stream in job.streams.data.values():
-                simulation.change_levels(stream, one.level)
-    return True
+                self._simulation.change_levels(stream, one.level)
+        period_ns = self._policy.period_ns
+        if period_ns:
+            self._simulation.at((now_ns // period_ns + 1) * period_ns, self.turn)
+
+    def _situation(self, now_ns: int) -> Situation:
+        if not self._policy.watches:
+            return Situation(now_ns)
+        left = {
+            job: round(self._simulation.unsent_byte(streams))
+            for job, streams in self._broadcasts.items()
+        }
+        return Situation(now_ns, everywhere_byte=left)
 
 
 def ports_with_servers(run: Run) -> list[tuple[Port, str]]:

@@ -96,6 +96,9 @@ class SimulatedJob:
         self.simulation = simulation
         self.players = players
         self._lines: dict[Pair, Line] = {}
+        self.outgoing: dict[int, list[int]] = defaultdict(list)  # streams, by who sends
+        for (source, _), stream in streams.data.items():
+            self.outgoing[source].append(stream)
         plan = self.plan
         self.by_message = streams.by_message
         self.worlds = [SimulatedWorld(self, number) for number in range(plan.ranks)]
@@ -203,7 +206,7 @@ class SimulatedWorld:
         self._number = number
         self._simulation = job.simulation
         self._data = job.streams.data
-        self._outgoing = [stream for (a, _), stream in self._data.items() if a == number]
+        self._outgoing = job.outgoing[number]
         self.plays = Plays()
 
     def now_ns(self) -> int:

@@ -4,6 +4,7 @@ One process for the whole network. At each of the policy's turns it asks the pol
 what every port should have been told last, and tells the kernel what is new, one `tc` batch a port.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +95,10 @@ class PolicyAgent:
         self.changes = 0
 
     def act(self, now_ns: int) -> None:
+        remaining = [place.remaining_byte() for place in self._places]
+        everywhere: Counter[str] = sum(map(Counter, remaining), Counter())
         for at, place in enumerate(self._places):
-            situation = Situation(now_ns, place.remaining_byte())
+            situation = Situation(now_ns, remaining[at], everywhere)
             discipline = self._policy.discipline_at(place.port, situation)
             if not discipline.same_queues(self._first[at]):
                 raise RunFailed(
