@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analysis import sweep as analysis
 from basics.errors import RunFailed
@@ -16,13 +17,16 @@ from basics.files import writing
 from testbed import engines
 from testbed.clean import clean
 from testbed.engine import Engine
-from testbed.pool import Call, PooledRun, execute_all
+from testbed.pool import Call, Failure, PooledRun, execute_all
 from testbed.progress import Progress
 from testbed.run import describe, stoppable
 from testbed.shards import Shard
 from testbed.spec.sweep_file import Sweep
 from testbed.stacks import demand_stacks
 from testbed.sweep_folder import Survey, begin, claimed, is_described, run_folder, take_stock
+
+if TYPE_CHECKING:
+    from testbed.workers.clusters import Place
 
 
 def run_sweep(
@@ -33,6 +37,7 @@ def run_sweep(
     progress: Callable[[int], Progress],
     wait_s: float = 0,
     shard: Shard | None = None,
+    workers: "Place | None" = None,
 ) -> None:
     """Run what is wanting, then write summary and report of all points.
 
@@ -53,9 +58,11 @@ def run_sweep(
                 shown.say(f"cleaning up after a dead run: {leftover}")
             tell(survey, sweep, shown)
             tasks = prepared(sweep, survey, out, engine, command, shown, run_id)
-            failures = execute_all(
-                engine, tasks, shown, measurer(survey, out), keep_going=len(tasks) > 1
-            )
+            if workers is None:
+                after = measurer(survey, out)
+                failures = execute_all(engine, tasks, shown, after, keep_going=len(tasks) > 1)
+            else:
+                failures = by_workers(workers, engine, tasks, shown, run_id)
         if failures:
             raise RunFailed(
                 f"{len(failures)} of {sweep.runs} runs failed, the first ({failures[0].task.name}) "
@@ -64,6 +71,18 @@ def run_sweep(
         if shard is None:
             shown.say("analysing …")
             analysis.write(out)
+
+
+def by_workers(
+    place: "Place", engine: Engine, tasks: list[PooledRun], progress: Progress, run_id: str
+) -> list[Failure]:
+    """Have the runs done by Dask's workers, who measure whole points too."""
+    from testbed.workers import clusters, home
+
+    if not tasks:
+        return []
+    with clusters.opened(place, run_id) as client:
+        return home.execute_all(client, engine, tasks, progress)
 
 
 def tell(survey: Survey, sweep: Sweep, progress: Progress) -> None:

@@ -4,19 +4,22 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from basics.errors import BadInput
-from testbed import engines
+from testbed import engines, own_files
 from testbed.cli import places
 from testbed.cli.options import OwnPolicies, OwnTopologies, SweepFile
 from testbed.cli.results import AsJson, AsJunit, Told
 from testbed.progress import OneBar
 from testbed.spec import sweep_file
 from testbed.spec.hosts import DOCKER
+
+if TYPE_CHECKING:
+    from testbed.workers.clusters import Place
 
 INTERRUPTED = 130
 HOUR_S = 3600.0
@@ -26,6 +29,10 @@ MoreFolders = Annotated[
 ]
 OneShard = Annotated[
     str | None, typer.Option("--shard", help="only these points: 3/16 is the third of 16 parts")
+]
+DaskPlace = Annotated[
+    str | None,
+    typer.Option("--dask", help="on Dask's workers: a scheduler's ADDRESS, local:N or slurm:FILE"),
 ]
 JoinFlag = Annotated[
     bool, typer.Option("--join", help="put the folders of shards together, and report on all")
@@ -52,6 +59,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
         ] = False,
         shard: OneShard = None,
         join: JoinFlag = False,
+        dask: DaskPlace = None,
         policies: OwnPolicies = None,
         topologies: OwnTopologies = None,
         json_: AsJson = False,
@@ -65,7 +73,8 @@ def add_to(app: typer.Typer, console: Console) -> None:
         Example: giveway sweep experiments/thesis-grid.yaml --engine fluid --out runs/grid
         """
         if join:
-            given = {"--engine": engine != engines.AUTO, "--set": set_, "--shard": shard}
+            given: dict[str, object] = {"--set": set_, "--shard": shard, "--dask": dask}
+            given |= {"--engine": engine != engines.AUTO}
             refuse_beside_join([option for option, value in given.items() if value])
             joined([file, *(folders or ())], out, Told.to(console, json_, junit))
             return
@@ -78,6 +87,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
         from testbed.sweep import run_sweep  # Mininet, only where a run needs it
 
         part = None if shard is None else Shard.read(shard)
+        workers = None if dask is None else dask_place(dask, engine)
         if part is not None and (json_ or junit):
             raise BadInput("--json, --junit: are of the whole sweep: give them to --join")
         name = f"{grid.first.name}-{engine}{'' if part is None else part.suffix}"
@@ -87,7 +97,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
         try:
             with told.failing(grid.first.name):
                 bar = partial(OneBar, told.console)
-                run_sweep(grid, out, engine, typed(), bar, HOUR_S * wait, part)
+                run_sweep(grid, out, engine, typed(), bar, HOUR_S * wait, part, workers)
         except KeyboardInterrupt:
             print(
                 "giveway: interrupted; finished runs are kept, the same command goes on from there",
@@ -98,6 +108,19 @@ def add_to(app: typer.Typer, console: Console) -> None:
             told.sweep(out)
         else:
             told.line(f"shard {part}: {out}; all of them: giveway sweep --join FOLDER…")
+
+
+def dask_place(text: str, engine: str) -> "Place":
+    """Where workers are; refuses, before anything is started, what they cannot do."""
+    from testbed.workers.clusters import Place, demand_dask
+
+    place = Place.read(text)
+    if engine == "realtime":
+        raise BadInput("--dask: runs in real time need a machine each: use fluid or virtual")
+    if own_files.named():
+        raise BadInput("--dask: workers have no --policies or --topologies: put them into a clone")
+    demand_dask(place)
+    return place
 
 
 def refuse_beside_join(options: list[str]) -> None:
