@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that the tests can use, then the tests: the virtual engine's kernel, torch and Horovod,
+# Everything that the tests can use, then the tests: the virtual engine's kernel, Dask, torch and Horovod,
 # the images of Docker hosts, Vagrant. A Docker engine that this starts is stopped again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,5 +12,5 @@ if ! as_root scripts/docker-engine.sh status 2> /dev/null; then
     trap 'as_root scripts/docker-engine.sh stop' EXIT
 fi
 GIVEWAY_VAGRANT=yes scripts/setup.sh
-make virtual horovod image image-horovod
+make virtual dask horovod image image-horovod
 make test GIVEWAY_SLOW=yes
