@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from basics.errors import CannotRun
 from bench.base import Effort, Ratio
 from testbed import processes
-from testbed.workers.clusters import Place, demand_dask
+from testbed.workers.clusters import WorkersPlace, demand_dask
 
 GRID = Path(__file__).parent.parent / "experiments" / "thesis-grid.yaml"
 WORKERS = "local:2"
@@ -21,7 +21,7 @@ TINY = ("--set", "seeds=[0]", "--set", "duration=1 s", "--set", "warmup=100 ms",
 def measure(effort: Effort) -> list[Ratio]:
     """By turns; processor time of the command and of all that it started, summary included."""
     try:
-        demand_dask(Place.read(WORKERS))
+        demand_dask(WorkersPlace.read(WORKERS))
     except CannotRun as why:
         return [Ratio(NAME, (), GOAL, "at most", str(why))]
     pairs = [(cpu_s(effort), cpu_s(effort, "--dask", WORKERS)) for _ in range(effort.repeats)]

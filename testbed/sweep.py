@@ -26,7 +26,7 @@ from testbed.stacks import demand_stacks
 from testbed.sweep_folder import Survey, begin, claimed, is_described, run_folder, take_stock
 
 if TYPE_CHECKING:
-    from testbed.workers.clusters import Place
+    from testbed.workers.clusters import WorkersPlace
 
 
 def run_sweep(
@@ -37,7 +37,7 @@ def run_sweep(
     progress: Callable[[int], Progress],
     wait_s: float = 0,
     shard: Shard | None = None,
-    workers: "Place | None" = None,
+    workers: "WorkersPlace | None" = None,
 ) -> None:
     """Run what is wanting, then write summary and report of all points.
 
@@ -74,7 +74,7 @@ def run_sweep(
 
 
 def by_workers(
-    place: "Place", engine: Engine, tasks: list[PooledRun], progress: Progress, run_id: str
+    place: "WorkersPlace", engine: Engine, tasks: list[PooledRun], progress: Progress, run_id: str
 ) -> list[Failure]:
     """Have the runs done by Dask's workers, who measure whole points too."""
     from testbed.workers import clusters, home

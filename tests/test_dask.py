@@ -23,7 +23,7 @@ from testbed.progress import OneBar
 from testbed.spec import sweep_file
 from testbed.sweep import run_sweep
 from testbed.workers import clusters, orders
-from testbed.workers.clusters import Place
+from testbed.workers.clusters import WorkersPlace
 from tests import fake_engine
 from tests.test_shards import manifests
 from tests.test_sweep import RUNS, SWEEP, flip
@@ -31,7 +31,7 @@ from tests.test_sweep import RUNS, SWEEP, flip
 NO_NANNY = ("--no-nanny", "--nthreads", "1", "--no-dashboard")
 
 
-def swept(place: Path, out: Path, workers: Place | None, engine: str = "fluid") -> str:
+def swept(place: Path, out: Path, workers: WorkersPlace | None, engine: str = "fluid") -> str:
     """Run the sweep, and return what it said."""
     with (place / "said").open("w+") as said:
         console = Console(file=said, width=200)
@@ -97,7 +97,7 @@ def test_a_worker_is_killed_and_every_run_is_there_once(
     swept(place, tmp_path / "here", None)
     known = manifests(tmp_path / "here")
     out = tmp_path / "out"
-    where = Place.read(workshop.address)
+    where = WorkersPlace.read(workshop.address)
 
     def kill_one() -> None:
         while not manifests(out):
@@ -183,7 +183,7 @@ def test_what_arrives_damaged_is_run_again(
         return damaged(answer) if number == 1 else answer
 
     client = worker(first_only)
-    said = swept(place, tmp_path / "out", Place(workers=1), "fake")
+    said = swept(place, tmp_path / "out", WorkersPlace(workers=1), "fake")
     assert said.count("run again: ") == 1
     assert client.orders == RUNS + 4 + 1  # the runs, a summary a point, and one again
     assert len(manifests(tmp_path / "out")) == RUNS
@@ -194,7 +194,7 @@ def test_what_always_arrives_damaged_fails(
 ) -> None:
     worker(damaged)
     with pytest.raises(RunFailed, match=f"{RUNS} of {RUNS} runs failed.*damaged 3 times"):
-        swept(place, tmp_path / "out", Place(workers=1), "fake")
+        swept(place, tmp_path / "out", WorkersPlace(workers=1), "fake")
     assert manifests(tmp_path / "out") == {}
 
 
@@ -205,7 +205,7 @@ def test_a_worker_with_other_code_ends_the_sweep(
     worker(lambda answer: pickle.dumps((orders.UNLIKE, identity.difference(mine, other))))
     other = mine | {"code": "0"}
     with pytest.raises(CannotRun, match="not like this machine: it has code 0, not ") as why:
-        swept(place, tmp_path / "out", Place(workers=1), "fake")
+        swept(place, tmp_path / "out", WorkersPlace(workers=1), "fake")
     assert "\n" not in str(why.value)
     order = pickle.dumps((other, b"never read"))
     assert orders.read(orders.answered(order, ()))[0] == orders.UNLIKE
@@ -217,9 +217,9 @@ def test_a_failing_policy_does_not_stop_the_others(
     worker()
     monkeypatch.setenv("GIVEWAY_FAKE_FAIL", "strict-priority")
     with pytest.raises(RunFailed, match=f"8 of {RUNS} runs failed.*as told"):
-        swept(place, tmp_path / "out", Place(workers=1), "fake")
+        swept(place, tmp_path / "out", WorkersPlace(workers=1), "fake")
     monkeypatch.delenv("GIVEWAY_FAKE_FAIL")
-    assert "8 are done already" in swept(place, tmp_path / "out", Place(workers=1), "fake")
+    assert "8 are done already" in swept(place, tmp_path / "out", WorkersPlace(workers=1), "fake")
 
 
 def test_a_replayed_file_must_be_the_same_there(tmp_path: Path) -> None:
@@ -272,6 +272,6 @@ def test_nobody_at_an_address_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(clusters, "CONNECT_S", 0.5)
     with (
         pytest.raises(CannotRun, match=r"127\.0\.0\.1:9: no scheduler answers there"),
-        clusters.opened(Place.read("tcp://127.0.0.1:9"), "test00"),
+        clusters.opened(WorkersPlace.read("tcp://127.0.0.1:9"), "test00"),
     ):
         pass

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testbed.fluid import engine as fluid
-from testbed.workers.clusters import Place
+from testbed.workers.clusters import WorkersPlace
 from tests.test_dask import swept
 from tests.test_shards import manifests
 from tests.test_sweep import RUNS, SWEEP, until
@@ -107,7 +107,7 @@ def test_jobs_of_slurm_run_the_sweep(
     slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "small.yaml").write_text(SWEEP)
-    swept(tmp_path, tmp_path / "out", Place.read(f"slurm:{slurm}"))
+    swept(tmp_path, tmp_path / "out", WorkersPlace.read(f"slurm:{slurm}"))
     monkeypatch.setattr(fluid, "parallel", lambda experiment: 1)
     swept(tmp_path, tmp_path / "here", None)
     assert manifests(tmp_path / "out") == manifests(tmp_path / "here")

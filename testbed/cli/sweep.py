@@ -19,7 +19,7 @@ from testbed.spec import sweep_file
 from testbed.spec.hosts import DOCKER
 
 if TYPE_CHECKING:
-    from testbed.workers.clusters import Place
+    from testbed.workers.clusters import WorkersPlace
 
 INTERRUPTED = 130
 HOUR_S = 3600.0
@@ -110,11 +110,11 @@ def add_to(app: typer.Typer, console: Console) -> None:
             told.line(f"shard {part}: {out}; all of them: giveway sweep --join FOLDER…")
 
 
-def dask_place(text: str, engine: str) -> "Place":
+def dask_place(text: str, engine: str) -> "WorkersPlace":
     """Where workers are; refuses, before anything is started, what they cannot do."""
-    from testbed.workers.clusters import Place, demand_dask
+    from testbed.workers.clusters import WorkersPlace, demand_dask
 
-    place = Place.read(text)
+    place = WorkersPlace.read(text)
     if engine == "realtime":
         raise BadInput("--dask: runs in real time need a machine each: use fluid or virtual")
     if own_files.named():

@@ -24,7 +24,7 @@ FORMS = "ADDRESS of a scheduler, local:N, or slurm:FILE"
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkersPlace:
     """What was asked for by --dask, read and found sensible."""
 
     address: str | None = None
@@ -33,20 +33,20 @@ class Place:
     wait_s: float = WORKERS_S
 
     @staticmethod
-    def read(text: str) -> "Place":
+    def read(text: str) -> "WorkersPlace":
         kind, _, rest = text.partition(":")
         if kind == "local":
             if not re.fullmatch(r"[1-9]\d{0,3}", rest):
                 raise BadInput(f"--dask {text}: write how many workers, like local:4")
-            return Place(workers=int(rest))
+            return WorkersPlace(workers=int(rest))
         if kind == "slurm":
             return _of_slurm(text, Path(rest))
         if not re.fullmatch(r"((tcp|tls)://)?[^/\s:]+:\d{1,5}", text):
             raise BadInput(f"--dask {text}: write {FORMS}; an address is like tcp://node1:8786")
-        return Place(address=text)
+        return WorkersPlace(address=text)
 
 
-def _of_slurm(text: str, file: Path) -> Place:
+def _of_slurm(text: str, file: Path) -> WorkersPlace:
     """A YAML file: `jobs`, how long to `wait`, and the options of dask_jobqueue.SLURMCluster."""
     try:
         options = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -59,10 +59,10 @@ def _of_slurm(text: str, file: Path) -> Place:
         wait_s = units.time_ns(str(options.pop("wait", QUEUED))) / 1e9
     except ValueError as error:
         raise BadInput(f"--dask {text}: wait: {error}") from None
-    return Place(slurm=options, wait_s=wait_s)
+    return WorkersPlace(slurm=options, wait_s=wait_s)
 
 
-def demand_dask(place: Place) -> None:
+def demand_dask(place: WorkersPlace) -> None:
     """Refuse, in one line that says what to install, where Dask is missing."""
     wanted = ["distributed", *(["dask_jobqueue"] if place.slurm is not None else [])]
     for module in wanted:
@@ -73,7 +73,7 @@ def demand_dask(place: Place) -> None:
 
 
 @contextmanager
-def opened(place: Place, run_id: str) -> Iterator[Any]:
+def opened(place: WorkersPlace, run_id: str) -> Iterator[Any]:
     """A client of Dask's with at least one worker; what was started here ends with it."""
     from distributed import Client, LocalCluster
 
