@@ -1,5 +1,5 @@
 # Giveway: `make demo` and `make test` do everything, set-up included.
-.PHONY: help setup demo virtual torch horovod image image-horovod test test-all lint bench agreement clean
+.PHONY: help setup demo virtual torch dask horovod image image-horovod test test-all lint bench agreement clean
 
 # The realtime engine makes network namespaces, which takes root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -21,6 +21,9 @@ virtual: ## build the virtual engine's kernel, once (about 5 minutes), and check
 torch: ## install torch for the CPU, pinned, into .venv (for giveway profile)
 	@scripts/torch.sh
 
+dask: ## install Dask, pinned, into .venv (for giveway sweep --dask)
+	@scripts/dask.sh
+
 horovod: setup ## install torch and build Horovod, once (about 5 minutes), for `backend: horovod`
 	@scripts/horovod.sh
 
@@ -32,6 +35,7 @@ image-horovod: ## build the image of Docker hosts with torch and Horovod
 
 test: ## run all tests (installs Chromium and sshd for those that need them)
 	@GIVEWAY_BROWSER=yes GIVEWAY_SSHD=yes scripts/setup.sh
+	@scripts/dask.sh
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 	@$(SUDO) env GIVEWAY_SLOW=$(GIVEWAY_SLOW) scripts/run-tests.sh
 

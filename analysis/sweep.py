@@ -98,6 +98,10 @@ def load(out: Path) -> Grid:
         raw = json.loads(path.read_text(encoding="utf-8"))
         if raw["schema_version"] != SCHEMA_VERSION:
             raise BadInput(f"{path}: written by another version of Giveway. Run the sweep again.")
+        if raw.get("shard"):
+            raise BadInput(
+                f"{out}: is shard {raw['shard']} of a sweep: `giveway sweep --join FOLDER…` first"
+            )
         return Grid(
             folder=out,
             name=raw["name"],

@@ -9,6 +9,7 @@ INSTEAD = {
     "make setup": "sudo apt install mininet bridge-utils ethtool iputils-ping iproute2 iperf3",
     "make virtual": "giveway build-kernel",
     "make torch": "pip install torch torchvision",
+    "make dask": "pip install 'giveway[dask]'",
 }
 
 

@@ -14,9 +14,16 @@ HOME = HERE / "home" if (HERE / "home").is_dir() else HERE.parent
 
 def main() -> None:
     """The command `giveway`."""
-    sys.path.insert(0, str(HOME))
-    others = os.environ.get("PYTHONPATH")  # for processes that the command starts
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(HOME), *([others] if others else [])])
+    use_home()
     from testbed.__main__ import main as command
 
     command()
+
+
+def use_home() -> None:
+    """Let this process, and those that it starts, find our folders."""
+    if str(HOME) in sys.path:
+        return
+    sys.path.insert(0, str(HOME))
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(HOME), *([others] if others else [])])

@@ -31,6 +31,14 @@ if [ "${GIVEWAY_DOCKER:-no}" = yes ]; then
     packages+=(debootstrap)
 fi
 
+if [ "${GIVEWAY_SLURM:-no}" = yes ]; then
+    packages+=(slurm-wlm munge) # tests start their own, on loopback
+fi
+
+if [ "${GIVEWAY_TSHARK:-no}" = yes ]; then
+    packages+=(tshark) # reads what --pcap captured
+fi
+
 if [ "${GIVEWAY_VAGRANT:-no}" = yes ]; then
     packages+=(vagrant) # to check the Vagrantfile
 fi

@@ -29,6 +29,7 @@ class Run:
     seed: int
     run_id: str
     placement: PlacementChoice | None = None  # where there is a cluster
+    captures: tuple[str, ...] = ()  # links whose packets are kept
 
     @property
     def bands(self) -> dict[str, str]:
@@ -102,6 +103,11 @@ class Engine(Protocol):
 
     def cancel(self) -> None:
         """End the runs of other threads, soon."""
+
+
+def capture_file(link: str) -> str:
+    """What a link's packets are called in the folder of a run."""
+    return f"{link.replace('->', '-')}.pcap"
 
 
 def topology_of(experiment: Experiment) -> Topology:

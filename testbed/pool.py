@@ -155,7 +155,7 @@ class Helper:
         context = multiprocessing.get_context("spawn")  # no lock or thread of ours is copied
         self._line, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        with _environment(run_id), _held_back(ENDING):
+        with worker_environment(run_id), _held_back(ENDING):
             self._process.start()
         theirs.close()
 
@@ -202,7 +202,7 @@ class Helper:
 
 
 @contextmanager
-def _environment(run_id: str) -> Iterator[None]:
+def worker_environment(run_id: str) -> Iterator[None]:
     """What a helper is born with: the mark of its run, and one thread."""
     marks = {key: value for key, value in environment(run_id).items() if key in MARKS} | ONE_THREAD
     before = {key: os.environ.get(key) for key in marks}

@@ -4,6 +4,7 @@ import secrets
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from analysis import report
@@ -24,6 +25,7 @@ def run_experiment(
     command: str,
     progress: Progress,
     wait_s: float = 0,
+    captures: tuple[str, ...] = (),
 ) -> None:
     """Run everything, then write summary and report."""
     engine = engines.get(engine_name)
@@ -38,7 +40,7 @@ def run_experiment(
         run_folder.create(out)
         setting = engine.settle(experiment, progress.say, run_id)
         describe(experiment, out, engine.NAME, command, setting)
-        execute_all(engine, tasks(experiment, out, setting, run_id), progress)
+        execute_all(engine, tasks(experiment, out, setting, run_id, captures), progress)
     progress.say("analysing …")
     report.write(out)
 
@@ -60,11 +62,17 @@ def describe(
     write_json(out / "plan.json", experiment.plan(engine_name, command, links))
 
 
-def tasks(experiment: Experiment, out: Path, setting: Setting, run_id: str) -> list[PooledRun]:
+def tasks(
+    experiment: Experiment,
+    out: Path,
+    setting: Setting,
+    run_id: str,
+    captures: tuple[str, ...] = (),
+) -> list[PooledRun]:
     """All runs of an experiment, each with its folder."""
     return [
         PooledRun(
-            run,
+            replace(run, captures=captures),
             out / run.choice.label / f"seed-{run.seed}",
             setting,
             f"{run.choice.label}, seed {run.seed}",

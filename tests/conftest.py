@@ -53,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["virtual"] = "the virtual engine's kernel is not built: make virtual"
     if find_spec("torch") is None:
         missing["torch"] = "torch is not installed: make torch"
+    if find_spec("distributed") is None:
+        missing["dask"] = "Dask is not installed: make dask"
+    if not all(map(which, ("slurmctld", "slurmd", "munged"))):
+        missing["slurm"] = "Slurm is not installed: GIVEWAY_SLURM=yes scripts/setup.sh"
+    if which("tshark") is None:
+        missing["tshark"] = "tshark is not installed: GIVEWAY_TSHARK=yes scripts/setup.sh"
     if PYTHON_313 is None:
         missing["python313"] = "there is no Python 3.13 here"
     if TRACE_PROCESSOR is None:

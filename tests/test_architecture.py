@@ -38,6 +38,7 @@ INSIDE_TESTBED: dict[str, set[str]] = {
     "fluid": {"spec", "cluster"},
     "reproduce": {"spec"},
     "remote": set(),
+    "workers": {"remote"},
     "labs": set(),
     "tune": {"spec"},
     "cli": {
@@ -50,6 +51,7 @@ INSIDE_TESTBED: dict[str, set[str]] = {
         "fluid",
         "reproduce",
         "remote",
+        "workers",
     },
 }
 

@@ -16,7 +16,8 @@ from basics.errors import BadInput, RunFailed
 from testbed import engines
 from testbed.progress import OneBar
 from testbed.spec import sweep_file
-from testbed.sweep import claimed, run_sweep, take_stock
+from testbed.sweep import run_sweep
+from testbed.sweep_folder import claimed, take_stock
 from tests.conftest import REPOSITORY, ours
 from tests.test_sweep_spec import BASE
 

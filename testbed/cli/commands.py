@@ -20,6 +20,7 @@ from basics.errors import BadInput
 from testbed import __version__, engines, own_files
 from testbed.clean import clean as clean_up
 from testbed.cli import catalogue, doctor, inside, lab, on, places, reproduce, tune
+from testbed.cli import pcap as pcaps
 from testbed.cli import sweep as sweeps
 from testbed.cli.expected import Expected
 from testbed.cli.options import EPILOG, ExperimentFile, OwnPolicies, OwnTopologies
@@ -101,6 +102,9 @@ def run(
         str | None,
         typer.Option(help="the digest that the records must have, or an earlier run's folder"),
     ] = None,
+    pcap: Annotated[
+        list[str] | None, typer.Option(help="keep a link's packets: 'h1->s1' (repeatable)")
+    ] = None,
     policies: OwnPolicies = None,
     topologies: OwnTopologies = None,
     json_: AsJson = False,
@@ -119,6 +123,7 @@ def run(
         raise BadInput("--policies, --topologies: containers have no such folder: use a clone")
     if expect is not None and engine == "realtime":
         raise BadInput("--expect: the realtime engine's records are never the same twice")
+    captures = pcaps.links_asked(pcap or (), experiment, engine)
     out = out or Path("runs") / f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
     places.demand_folder(out)
     told = Told.to(console, json_, junit)
@@ -129,10 +134,11 @@ def run(
     try:
         with told.failing(experiment.name):
             progress = Progress(told.console, runs)
-            run_experiment(experiment, out, engine, given, progress, HOUR_S if wait else 0)
+            run_experiment(experiment, out, engine, given, progress, HOUR_S * wait, captures)
     except KeyboardInterrupt:
         print("giveway: interrupted; everything is cleaned up", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
+    pcaps.tell(out, captures, told)
     told.run(out, expected)
 
 

@@ -85,6 +85,10 @@ def understood(app: typer.Typer, command: list[str]) -> ParsedOptions:
         )
     if options.get("policies") or options.get("topologies"):
         raise BadInput("on: --policies, --topologies: a clone is shipped: put the files into it")
+    if options.get("join"):
+        raise BadInput("on: --join: results are brought home: `giveway sweep --join` works here")
+    if options.get("dask"):
+        raise BadInput("on: --dask: workers are found from here: use it without `giveway on`")
     out = options.get("out")
     if out is not None and (out.is_absolute() or ".." in out.parts or out.parts[:1] != RUNS.parts):
         raise BadInput(f"on: --out {out}: results come from runs/ there to runs/ here: runs/NAME")

@@ -179,7 +179,7 @@ def noticed(workers: list[Task], generators: list[Task], sampler: Task) -> dict[
         "flow_late_p50_ns": flow_p50,
         "flow_late_p99_ns": flow_p99,
         **{key: round(value, 4) for key, value in machine.items() if key.startswith("cpu_")},
-        "drops": machine["drops"],
+        **{key: machine[key] for key in ("drops", "capture_lost") if key in machine},
     }
 
 

@@ -4,10 +4,13 @@ One process for the whole network: it holds a netlink socket in every namespace,
 costs a few system calls and disturbs little of what it measures.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from testbed.live import capture
 from testbed.live.rtnetlink import Namespace
 from workloads.control import Control
 from workloads.journal import Journal
@@ -25,18 +28,27 @@ class SamplerConfig:
     dilation: float
     duration_ns: int
     journal: str
+    captures: list[dict[str, Any]] = field(default_factory=list)  # of CaptureConfig
 
 
 def main(config: dict[str, Any], control: Control) -> None:
     settings = SamplerConfig(**config)
     namespaces = [(Namespace(pid), ports) for pid, ports in settings.nodes]
-    control.say("ready")
-    go = control.hear()
-    clock = Clock(go["epoch_ns"], settings.dilation)
-    with Journal(Path(settings.journal)) as journal:
-        sampler = Sampler(settings, namespaces, go["pids"], Loop(clock), journal)
-        sampler.run(control)
-    control.say("done", **sampler.machine(), drops=sampler.drops())
+    with ExitStack() as until_end:
+        period_s = settings.period_ns * settings.dilation / 1e9
+        captures = capture.opened(settings.captures, period_s, settings.dilation)
+        for one in captures:
+            until_end.enter_context(one)
+        control.say("ready")
+        go = control.hear()
+        clock = Clock(go["epoch_ns"], settings.dilation)
+        for one in captures:
+            one.begin(go["epoch_ns"])
+        with Journal(Path(settings.journal)) as journal:
+            sampler = Sampler(settings, namespaces, go["pids"], Loop(clock), journal, captures)
+            sampler.run(control)
+        lost = {"capture_lost": sum(one.lost() for one in captures)} if captures else {}
+    control.say("done", **sampler.machine(), drops=sampler.drops(), **lost)
     control.hear()
 
 
@@ -48,12 +60,14 @@ class Sampler:
         pids: dict[str, list[int]],
         loop: Loop,
         journal: Journal,
+        captures: Sequence[capture.Capture] = (),
     ) -> None:
         self._settings = settings
         self._namespaces = namespaces
         self._pids = pids
         self._loop = loop
         self._journal = journal
+        self._captures = captures
         self._base: dict[tuple[str, str], tuple[int, int]] = {}
         self._latest: dict[tuple[str, str], tuple[int, int]] = {}
         self._busy = dict.fromkeys(pids, 0)
@@ -87,6 +101,8 @@ class Sampler:
                         "links", time_ns, link, band, counted[0] - base[0], counted[1] - base[1]
                     )
         self._sample_hosts()
+        for one in self._captures:
+            one.drain()
 
     def _sample_hosts(self) -> None:
         time_ns = self._loop.clock.now_ns()

@@ -8,7 +8,7 @@ from typing import Any
 from basics.bands import tos_of
 from basics.errors import RunFailed
 from testbed.containers.view import Room
-from testbed.engine import Run
+from testbed.engine import Run, capture_file
 from testbed.live.host_configs import TARGET, HostConfigs
 from testbed.live.network import LivePort, Network
 from testbed.live.rtnetlink import device_indexes
@@ -219,8 +219,25 @@ class Stage:
             )
         period_ns = max(SHORTEST_SAMPLE_NS, self._run.experiment.duration_ns // SAMPLES)
         return self._start(
-            "testbed.live.sampler:main", "sampler", None, {"nodes": nodes, "period_ns": period_ns}
+            "testbed.live.sampler:main",
+            "sampler",
+            None,
+            {"nodes": nodes, "period_ns": period_ns, "captures": self._captures()},
         )
+
+    def _captures(self) -> list[dict[str, Any]]:
+        """Where packets are captured: at the near end of each link that was named."""
+        return [
+            {
+                "pid": self._network.pid(node),
+                "device": live.port.device,
+                "rate_bps": live.port.rate_bps,
+                "file": str(self._folder.path / capture_file(live.link)),
+            }
+            for node, ports in self._network.ports_by_node().items()
+            for live in ports
+            if live.link in self._run.captures
+        ]
 
     def pids(self) -> dict[str, list[int | None]]:
         return {host: [task.pid for task in tasks] for host, tasks in self._on_host.items()}

@@ -184,6 +184,7 @@ def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[in
                 "label": run.choice.label,
                 "seed": run.seed,
                 "wiring": asdict(setting.wiring),
+                "captures": run.captures,
             },
         )
         guest = Guest(

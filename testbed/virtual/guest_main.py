@@ -48,7 +48,8 @@ def play(path: Path) -> None:
     experiment = load(path / "experiment.yaml")
     [arm] = [arm for arm in experiment.arms if arm.label == order["label"]]
     allow_files(files_of(experiment))
-    run = Run(experiment, arm.choice, order["seed"], "guest", arm.placement)
+    captures = tuple(order["captures"])
+    run = Run(experiment, arm.choice, order["seed"], "guest", arm.placement, captures)
     setting = Setting(topology_of(experiment), Wiring(**order["wiring"]))
     if setting.wiring.window_byte is not None:
         allow_windows()

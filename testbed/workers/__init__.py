@@ -1,0 +1,1 @@
+"""Runs of a sweep on Dask's workers: elsewhere, or here. docs/scale.md says when to take them."""
