@@ -8,6 +8,7 @@ import topologies
 from analysis.link_use import places
 from basics.errors import BadInput
 from testbed.spec import TrainingJob, load
+from tests.conftest import REPOSITORY
 from topologies import Cable
 
 CABLE = Cable(rate_bps=10**9, delay_ns=1000, queue_packets=100)
@@ -88,6 +89,25 @@ def test_what_does_not_fit_is_said_in_a_line(tmp_path: Path, said: str, line: st
         jobs(tmp_path, said)
     assert line in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("topology.oversubscription=0.5", "topology.oversubscription: found 0.5; it must be a num"),
+        ("training.0.reduce={by: tree, degree: 1}", "training.0.reduce.degree: found 1; it must"),
+        ("training.0.servers=100", "training.0.servers: found 100, but the workers leave 4 hosts"),
+        ("topology.k=34", "topology.k: found 34; it must be"),
+    ],
+)
+def test_what_a_shipped_file_may_not_be_told_ends_in_a_line_and_code_2(
+    setting: str, line: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        load(REPOSITORY / "experiments" / "rack-aggregation.yaml", [setting])
+    assert line in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert caught.value.exit_code == 2
 
 
 def test_links_are_cables_of_hosts_uplinks_of_racks_or_above() -> None:
