@@ -20,6 +20,13 @@ from testbed.pool import worker_environment
 CONNECT_S = 20.0
 WORKERS_S = 60.0  # until the first worker is there; jobs in a queue say theirs by `wait`
 QUEUED = "1 h"
+# Dask looks at its own processes a hundred times a second, which costs a third of a simulation.
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1 s",
+    "distributed.admin.system-monitor.interval": "10 s",
+    "distributed.admin.system-monitor.disk": False,
+}
 FORMS = "ADDRESS of a scheduler, local:N, or slurm:FILE"
 
 
@@ -75,6 +82,7 @@ def demand_dask(place: WorkersPlace) -> None:
 @contextmanager
 def opened(place: WorkersPlace, run_id: str) -> Iterator[Any]:
     """A client of Dask's with at least one worker; what was started here ends with it."""
+    import dask
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by us
@@ -82,10 +90,12 @@ def opened(place: WorkersPlace, run_id: str) -> Iterator[Any]:
         target: Any = place.address
         if place.workers:
             scratch = until_end.enter_context(tempfile.TemporaryDirectory(prefix="giveway-dask-"))
+            until_end.enter_context(dask.config.set(QUIET))
             with worker_environment(run_id):
                 target = LocalCluster(
                     n_workers=place.workers, threads_per_worker=1, processes=True,
                     dashboard_address=None, local_directory=scratch, silence_logs=logging.CRITICAL,
+                    memory_limit=0,
                 )  # fmt: skip
             until_end.enter_context(target)
         elif place.slurm is not None:
