@@ -35,14 +35,6 @@ class Kept:
     questions: tuple[Question, ...]
     table: pd.DataFrame
 
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        """The labels of every axis, in the order of the places."""
-        return {
-            axis: tuple(dict.fromkeys(place[axis] for place in self.places))
-            for axis in self.places[0]
-        }
-
 
 def of(entry: Entry, grid: Grid, set_: tuple[str, ...]) -> Kept:
     """What the views and the published numbers of the entry ask for, answered by a sweep."""

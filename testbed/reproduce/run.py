@@ -66,7 +66,8 @@ def reproduce(
         own = kept_results.read(entries.path_of(name).parent / entry.kept)
         there = elsewhere(entry, name, out, progress, beside=beside)
         panel = views.side_by_side(entry, own, there) if there else views.alone(own)
-        verdicts = judge(entry, own.table, own.axes)
+        axes = {axis.name: tuple(axis.values) for axis in sweep_of(entry, name).axes}
+        verdicts = judge(entry, own.table, axes)
         found = Reproduced(name, entry, own.engine, out / name, verdicts, [panel])
     else:
         other = entry.beside
@@ -125,16 +126,20 @@ def swept(
     from testbed.sweep import run_sweep  # Mininet, only where a run needs it
 
     engine = engines.resolve(engine)
-    path = (entries.path_of(name).parent / str(entry.sweep)).resolve()
-    sweep = sweep_file.load(path, entry.set)
+    sweep = sweep_of(entry, name)
     if beside and entry.beside is not None:
         here = entry.beside.there_only and engine != entry.beside.engine
-        sets = (*entry.set, *(() if here else entry.beside.set))
-        sweep = only(sweep_file.load(path, sets), entry.beside.points)
+        more = () if here else entry.beside.set
+        sweep = only(sweep_of(entry, name, more), entry.beside.points)
     mark = hashlib.sha256((sweep.fingerprint() + code()).encode()).hexdigest()[:8]
     at = out / "sweeps" / f"{sweep.first.name}-{engine}-{mark}"
     run_sweep(sweep, at, engine, f"giveway reproduce {name}", progress)
     return load_grid(at)
+
+
+def sweep_of(entry: Entry, name: str, more: tuple[str, ...] = ()) -> Sweep:
+    path = (entries.path_of(name).parent / str(entry.sweep)).resolve()
+    return sweep_file.load(path, (*entry.set, *more))
 
 
 def only(sweep: Sweep, places: tuple[dict[str, str], ...]) -> Sweep:
