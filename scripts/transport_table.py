@@ -2,7 +2,7 @@
 
 giveway sweep experiments/thesis-grid.yaml --engine virtual --set "seeds=[0]" \
     --set "tcp={control: reno, window: 32 MB, rto_min: 4 ms}" --out runs/own
-.venv/bin/python scripts/transport_table.py runs/own
+.venv/bin/python -m scripts.transport_table runs/own
 
 Given a second argument, it also keeps the results with the entry, in that file.
 """
@@ -17,12 +17,12 @@ import pandas as pd
 
 from analysis import compare, folder, sweep
 from basics.errors import GivewayError
+from scripts import blocks
 from testbed.reproduce import entry, kept_results
 from testbed.reproduce.verdicts import Verdict, judged
 
 NAME = "thesis/figure-5.19-own-transport"
 PAGE = Path(__file__).parent.parent / "docs" / "thesis-transport.md"
-MARK = "<!-- measured -->"
 HEAD = (
     "R", "flows/s", "what", "published", "ours (95 % interval)", "verdict",
     "SYNs lost (same, low)", "without their seconds", "without timeouts", "what explains the rest",
@@ -40,10 +40,7 @@ def main(at: Path, keep: Path | None) -> None:
         made_by = grid.command.partition(" --out")[0]
         kept = replace(kept_results.of(found, grid, found.set), command=made_by)
         kept_results.write(kept, keep)
-    before, _, rest = PAGE.read_text().partition(MARK)
-    after = rest.partition(MARK)[2]
-    table = "\n".join(["", *rows(found, grid), ""])
-    PAGE.write_text(f"{before}{MARK}{table}{MARK}{after}")
+    blocks.write(PAGE, "measured", "\n".join(rows(found, grid)))
 
 
 def finished(grid: sweep.Grid) -> sweep.Grid:
