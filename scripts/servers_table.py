@@ -1,7 +1,7 @@
 """Prints what an order among jobs gave at every point of a sweep, as Markdown, for docs/servers.md.
 
 giveway sweep experiments/tensorlights-needs.yaml --engine virtual --out runs/needs
-.venv/bin/python scripts/servers_table.py runs/needs
+.venv/bin/python -m scripts.servers_table runs/needs
 """
 
 import json

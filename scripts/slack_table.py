@@ -1,12 +1,11 @@
 """Writes the tables and the picture of docs/slack-aware.md from the results of its sweeps.
 
 giveway sweep experiments/slack-aware.yaml --engine fluid --out runs/slack
-.venv/bin/python scripts/slack_table.py fluid runs/slack
+.venv/bin/python -m scripts.slack_table fluid runs/slack
 
 With `virtual`, the tables of the kernel, from a sweep of some of the cells with that engine.
 """
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.look import MARKERS, STYLE, colour
+from scripts import blocks
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "slack-aware.md"
@@ -46,25 +46,16 @@ def main(engine: str, folder: Path) -> None:
         if row.metric in names:
             cells.setdefault((row.ratio, row.load), {})[row.policy, names[row.metric]] = row
     order = [(ratio, load) for ratio in RATIOS for load in LOADS if (ratio, load) in cells]
-    text = PAGE.read_text()
     for policy in OURS:
-        text = written(text, f"{engine} {policy}", "\n".join(goal(cells, order, policy)))
+        blocks.write(PAGE, f"{engine} {policy}", "\n".join(goal(cells, order, policy)))
     picture = DOCS / f"slack-aware-{engine}.png"
     shown_below = [
         "",
         f"![What small flows are left with against what training pays]({picture.name})",
     ]
-    text = written(text, f"{engine} policies", "\n".join([*policies(cells, order), *shown_below]))
-    PAGE.write_text(text)
+    table = "\n".join([*policies(cells, order), *shown_below])
+    blocks.write(PAGE, f"{engine} policies", table)
     pareto(cells, order, engine, picture)
-
-
-def written(text: str, block: str, table: str) -> str:
-    pattern = re.compile(rf"(<!-- {block} -->\n).*?(<!-- /{block} -->)", re.DOTALL)
-    made, count = pattern.subn(lambda found: f"{found[1]}{table}\n{found[2]}", text)
-    if count != 1:
-        raise SystemExit(f"{PAGE}: found {count} blocks <!-- {block} -->; there must be one")
-    return made
 
 
 def goal(

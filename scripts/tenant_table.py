@@ -1,27 +1,37 @@
-"""Prints "who gains, who pays" of a finished run as Markdown, for docs/shared-rack.md.
+"""Prints "who gains, who pays" of a finished run as Markdown; with a page, writes its block ENGINE.
 
 giveway run experiments/shared-rack.yaml --engine virtual --out runs/rack
-.venv/bin/python scripts/tenant_table.py runs/rack
+.venv/bin/python -m scripts.tenant_table runs/rack docs/shared-rack.md
 """
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from analysis import words
+from scripts import blocks
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, page: Path | None) -> None:
     summary = json.loads((folder / "summary.json").read_text())
+    table = "\n".join(rows(summary))
+    if page is None:
+        print(table)
+    else:
+        blocks.write(page, summary["engine"], table)
+
+
+def rows(summary: dict[str, Any]) -> Iterator[str]:
     tenants = summary["tenants"]
     first, *others = summary["policies"]
-    print(row("policy", *(tenant["title"] for tenant in tenants)))
-    print(row(*["---"] * (len(tenants) + 1)))
+    yield row("policy", *(tenant["title"] for tenant in tenants))
+    yield row(*["---"] * (len(tenants) + 1))
     means = [words.duration(tenant["policies"][first]["mean_ns"]) for tenant in tenants]
-    print(row(f"`{first}`", *means))
+    yield row(f"`{first}`", *means)
     for label in others:
-        print(row(f"`{label}`", *(cell(tenant["policies"][label]) for tenant in tenants)))
+        yield row(f"`{label}`", *(cell(tenant["policies"][label]) for tenant in tenants))
 
 
 def cell(found: dict[str, Any]) -> str:
@@ -35,4 +45,4 @@ def row(*cells: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)

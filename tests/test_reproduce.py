@@ -1,6 +1,7 @@
 """`giveway reproduce`: entries that cannot cheat, verdicts, results that are shared."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -32,7 +33,7 @@ def test_every_entry_fits_its_sweep(name: str) -> None:
     entry = entries.load(name)
     if entry.sweep is None:
         return
-    sweep = sweep_file.load((entries.path_of(name).parent / entry.sweep).resolve())
+    sweep = sweep_file.load((entries.path_of(name).parent / entry.sweep).resolve(), entry.set)
     axes = {axis.name: tuple(axis.values) for axis in sweep.axes}
     labels = {arm.label for arm in sweep.first.arms}
     metrics = {*sweep.first.metrics, "links.low", "links.high"}
@@ -55,6 +56,14 @@ def test_the_boundary_has_the_two_rows_that_were_published() -> None:
     assert found["resnet50", "4", "184"] == pytest.approx(1.148)
     assert found["small", "16", "23"] == pytest.approx(0.408)
     assert found["large", "4", "92"] == pytest.approx(0.257)
+
+
+def test_with_the_thesis_own_transport_the_same_numbers_and_tolerances_stand() -> None:
+    ours, own = (
+        [(t.what, t.at, t.value, t.tolerance, t.reason) for t in entries.load(name).targets]
+        for name in ("thesis/figure-5.19", "thesis/figure-5.19-own-transport")
+    )
+    assert own == ours
 
 
 PUBLISHED = {
@@ -244,15 +253,53 @@ def test_what_another_engine_gave_is_kept_and_shown_beside(
         again("paper/two", out)
 
 
+def test_what_an_entry_keeps_of_its_own_engine_is_judged_without_a_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(engines.MODULES, "other", "tests.fake_engine")
+    place = folder / "entries" / "paper"
+    entry = yaml.safe_load((place / "good.yaml").read_text())
+    entry |= {"set": ["seeds=[0]"], "kept": "kept.json"}
+    (place / "kept.yaml").write_text(yaml.safe_dump(entry))
+    out = folder / "out"
+    with pytest.raises(BadInput, match=r"kept\.json: cannot be read"):
+        again("paper/kept", out)
+    console = Console(file=(folder / "said").open("w"))
+    runs.reproduce("paper/kept", out, "fake", lambda n: OneBar(console, n))
+    assert len(list((out / "sweeps").glob("*/points/*/*/seed-*"))) == 8
+    (out / "paper" / "kept" / "kept.json").rename(place / "kept.json")
+
+    shutil.rmtree(out)
+    kept, said = again("paper/kept", out)
+    assert said == ""
+    assert [verdict.status for verdict in kept.verdicts] == ["reproduced", "reproduced"]
+    assert len(kept.panels[0].rows) == 4 + 4  # two questions at every point
+
+    entry["beside"] = {
+        "engine": "other", "set": ["seeds=[0, 1]"], "there_only": True, "takes": "a moment",
+        "points": [{"size": "3", "order": "fifo"}],
+    }  # fmt: skip
+    (place / "kept.yaml").write_text(yaml.safe_dump(entry))
+    both = runs.reproduce("paper/kept", out, None, lambda n: OneBar(console, n), beside=True)
+    assert len(list((out / "sweeps").glob("*/points/*/*/seed-*"))) == 4
+    assert "-50 %" in both.panels[0].rows[0]
+
+
 @pytest.mark.parametrize("name", entries.names())
 def test_what_is_kept_is_of_the_points_that_its_entry_names(name: str) -> None:
-    beside = entries.load(name).beside
-    if beside is None or not beside.kept:
-        return
-    found = kept_results.read(entries.path_of(name).parent / beside.kept)
-    assert (found.engine, found.set) == (beside.engine, beside.set)
-    assert found.places
-    assert all(place in beside.points for place in found.places)
+    entry = entries.load(name)
+    beside, folder = entry.beside, entries.path_of(name).parent
+    if entry.kept:
+        found = kept_results.read(folder / entry.kept)
+        assert (found.engine, found.set) == (entry.engine, entry.set)
+        assert found.places
+        points = sweep_file.load(folder / str(entry.sweep)).points
+        assert all(place in [point.at for point in points] for place in found.places)
+    if beside is not None and beside.kept:
+        found = kept_results.read(folder / beside.kept)
+        assert (found.engine, found.set) == (beside.engine, beside.set)
+        assert found.places
+        assert all(place in beside.points for place in found.places)
 
 
 def test_results_of_other_code_are_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,9 @@ class Beside(Spec):
 
 
 class Entry(Spec):
+    """`set`: keys of the sweep that are other in this entry. `kept`: a file beside it with what its
+    engine once gave, judged wherever no `--engine` asks for it anew."""
+
     what: ClassVar[str] = "an entry"
 
     source: Text
@@ -226,6 +229,8 @@ class Entry(Spec):
     takes: Text
     engine: Text = "fluid"
     sweep: Text | None = None
+    set: Texts = ()
+    kept: Text = ""
     compute: Annotated[str, BeforeValidator(one_of("computation", "slack"))] | None = None
     profile: Text = ""
     views: Annotated[tuple[View, ...], BeforeValidator(listed)] = ()

@@ -1,7 +1,8 @@
-"""What another engine gave at some points of an entry, as a file that can be kept with it.
+"""What an engine gave at all or some points of an entry, as a file that can be kept with it.
 
 A run on a real kernel takes minutes; whoever writes docs/reproductions.md need not repeat it. The
-command that made the file stands in it: the same one leaves it in OUT/NAME/beside.json again.
+command that made the file stands in it: the same one leaves it in OUT/NAME again, as beside.json,
+or as kept.json if it is the entry's own engine.
 """
 
 import json
@@ -17,7 +18,7 @@ from basics.errors import BadInput
 from basics.files import write_whole
 from testbed.reproduce.entry import Entry
 
-FILE = "beside.json"
+OWN, OTHER = "kept.json", "beside.json"
 COLUMNS = ("value", "low", "high", "change", "change_low", "change_high",
            "reduction_thesis", "reduction_thesis_low", "reduction_thesis_high")  # fmt: skip
 
@@ -35,9 +36,8 @@ class Kept:
     table: pd.DataFrame
 
 
-def of(entry: Entry, grid: Grid) -> Kept:
+def of(entry: Entry, grid: Grid, set_: tuple[str, ...]) -> Kept:
     """What the views and the published numbers of the entry ask for, answered by a sweep."""
-    assert entry.beside is not None
     names = [axis.name for axis in grid.axes]
     asked = tuple(questions(entry, grid))
     wanted = {(metric, policy) for _, metric, policy, _ in asked}
@@ -46,7 +46,7 @@ def of(entry: Entry, grid: Grid) -> Kept:
     return Kept(
         grid.engine,
         grid.command,
-        entry.beside.set,
+        set_,
         tuple(str(summary["digest"]) for summary in grid.summaries.values()),
         tuple(dict(zip(names, labels, strict=True)) for labels in grid.points),
         asked,
@@ -70,8 +70,7 @@ def questions(entry: Entry, grid: Grid) -> Iterator[Question]:
                 yield named, metric, policy, column
 
 
-def write(entry: Entry, grid: Grid, folder: Path) -> Path:
-    found = of(entry, grid)
+def write(found: Kept, path: Path) -> Path:
     rows: list[dict[str, Any]] = [
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         for row in found.table.to_dict("records")
@@ -85,8 +84,8 @@ def write(entry: Entry, grid: Grid, folder: Path) -> Path:
         "questions": found.questions,
         "rows": rows,
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    return write_whole(folder / FILE, json.dumps(plain, indent=1, allow_nan=False) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_whole(path, json.dumps(plain, indent=1, allow_nan=False) + "\n")
 
 
 def read(path: Path) -> Kept:

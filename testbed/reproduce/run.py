@@ -18,6 +18,7 @@ from testbed.progress import Progress
 from testbed.reproduce import entry as entries
 from testbed.reproduce import kept_results, views
 from testbed.reproduce.entry import Entry
+from testbed.reproduce.kept_results import Kept
 from testbed.reproduce.verdicts import Verdict, judge
 from testbed.spec import sweep_file
 from testbed.spec.sweep_file import Sweep
@@ -61,42 +62,55 @@ def reproduce(
         if engine is not None:
             raise BadInput(f"{name}: --engine {engine}: this entry is computed, no engine runs")
         found = Reproduced(name, entry, NO_ENGINE, out / name, [], views.computed(entry))
+    elif entry.kept and engine is None:
+        own = kept_results.read(entries.path_of(name).parent / entry.kept)
+        there = elsewhere(entry, name, out, progress, beside=beside)
+        panel = views.side_by_side(entry, own, there) if there else views.alone(own)
+        axes = {axis.name: tuple(axis.values) for axis in sweep_of(entry, name).axes}
+        verdicts = judge(entry, own.table, axes)
+        found = Reproduced(name, entry, own.engine, out / name, verdicts, [panel])
     else:
         other = entry.beside
         instead = other is not None and other.instead and engines.resolve(chosen) == other.engine
         grid = swept(entry, name, out, chosen, progress, beside=instead)
         axes = {axis.name: axis.labels for axis in grid.axes}
         panels = views.panels(entry, grid)
-        if other is not None and not instead:
-            panels += compared(entry, name, out, chosen, progress, beside=beside)
+        if not instead and (there := elsewhere(entry, name, out, progress, beside=beside)):
+            here = swept(entry, name, out, chosen, progress, beside=True)
+            panels.append(views.side_by_side(entry, here, there))
         found = Reproduced(name, entry, chosen, out / name, judge(entry, grid.table, axes), panels)
-        if instead:
-            kept_results.write(entry, grid, found.folder)
+        if instead and other is not None:
+            kept_results.write(
+                kept_results.of(entry, grid, other.set), found.folder / kept_results.OTHER
+            )
+        elif entry.kept:
+            kept_results.write(
+                kept_results.of(entry, grid, entry.set), found.folder / kept_results.OWN
+            )
     leave(found)
     return found
 
 
-def compared(
+def elsewhere(
     entry: Entry,
     name: str,
     out: Path,
-    engine: str,
     progress: Callable[[int], Progress],
     *,
     beside: bool,
-) -> list[Panel]:
-    """Both engines at the points that the other one can afford, under the same settings."""
-    assert entry.beside is not None
+) -> Kept | None:
+    """What the other engine gives at the points that it can afford: now, or once and kept."""
+    other = entry.beside
+    if other is None:
+        return None
     if beside:
-        other = swept(entry, name, out, entry.beside.engine, progress, beside=True)
-        found = kept_results.of(entry, other)
-        kept_results.write(entry, other, out / name)
-    elif entry.beside.kept:
-        found = kept_results.read(entries.path_of(name).parent / entry.beside.kept)
-    else:
-        return []
-    own = swept(entry, name, out, engine, progress, beside=True)
-    return [views.side_by_side(entry, own, found)]
+        grid = swept(entry, name, out, other.engine, progress, beside=True)
+        found = kept_results.of(entry, grid, other.set)
+        kept_results.write(found, out / name / kept_results.OTHER)
+        return found
+    if not other.kept:
+        return None
+    return kept_results.read(entries.path_of(name).parent / other.kept)
 
 
 def swept(
@@ -112,15 +126,20 @@ def swept(
     from testbed.sweep import run_sweep  # Mininet, only where a run needs it
 
     engine = engines.resolve(engine)
-    path = (entries.path_of(name).parent / str(entry.sweep)).resolve()
-    sweep = sweep_file.load(path)
+    sweep = sweep_of(entry, name)
     if beside and entry.beside is not None:
         here = entry.beside.there_only and engine != entry.beside.engine
-        sweep = only(sweep_file.load(path, () if here else entry.beside.set), entry.beside.points)
+        more = () if here else entry.beside.set
+        sweep = only(sweep_of(entry, name, more), entry.beside.points)
     mark = hashlib.sha256((sweep.fingerprint() + code()).encode()).hexdigest()[:8]
     at = out / "sweeps" / f"{sweep.first.name}-{engine}-{mark}"
     run_sweep(sweep, at, engine, f"giveway reproduce {name}", progress)
     return load_grid(at)
+
+
+def sweep_of(entry: Entry, name: str, more: tuple[str, ...] = ()) -> Sweep:
+    path = (entries.path_of(name).parent / str(entry.sweep)).resolve()
+    return sweep_file.load(path, (*entry.set, *more))
 
 
 def only(sweep: Sweep, places: tuple[dict[str, str], ...]) -> Sweep:

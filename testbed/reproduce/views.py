@@ -1,7 +1,5 @@
 """The panels of an entry: its views of a sweep, or what was computed."""
 
-from functools import partial
-
 from analysis import metrics, views
 from analysis import slack as slack_view
 from analysis.sweep import Grid
@@ -77,11 +75,27 @@ def computed(entry: Entry) -> list[Panel]:
     return slack_view.panels(profile.name, rows)
 
 
-def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
+def alone(kept: Kept) -> Panel:
+    """All that was kept of the entry's own engine."""
+    rows = [
+        (
+            _named(place),
+            title,
+            _text(views.cell_in(kept.table, metric, policy, place, column), metric, column),
+        )
+        for place in kept.places
+        for title, metric, policy, column in kept.questions
+    ]
+    return Panel(
+        f"Every cell, {kept.engine}", (), ("point", "what", kept.engine), tuple(rows),
+        f"`{kept.command}`, kept with the entry.",
+    )  # fmt: skip
+
+
+def side_by_side(entry: Entry, grid: Grid | Kept, other: Kept) -> Panel:
     """What the entry shows on both engines, at the points and settings that both have."""
     rows = []
     for place in other.places:
-        at = ", ".join(f"{axis} {label}" for axis, label in place.items())
         for title, metric, policy, column in other.questions:
             ours, theirs = (
                 views.cell_in(table, metric, policy, place, column)
@@ -89,11 +103,6 @@ def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
             )
             if theirs.value is None:
                 continue
-            text = (
-                views.with_interval
-                if column != "value"
-                else partial(views.valued, unit=metrics.known(metric).unit)
-            )
             published = [
                 f"{100 * target.value:+.0f} %"
                 for target in entry.targets
@@ -101,9 +110,9 @@ def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
                 == (metric, policy, column, place)
                 and column != "value"
             ]
-            rows.append(
-                (at, title, text(ours), text(theirs), _apart(ours, theirs, column), *published[:1])
-            )
+            texts = (_text(cell, metric, column) for cell in (ours, theirs))
+            apart = _apart(ours, theirs, column)
+            rows.append((_named(place), title, *texts, apart, *published[:1]))
     assert entry.beside is not None
     asked = f"--engine {other.engine}" if entry.beside.instead else "--beside"
     with_ = other.engine if entry.beside.there_only else "Both"
@@ -115,6 +124,16 @@ def side_by_side(entry: Entry, grid: Grid, other: Kept) -> Panel:
         (f"{with_} with {', '.join(f'`{one}`' for one in other.set)}. " if other.set else "")
         + f"{other.engine}: `{other.command} {asked}`, kept with the entry.",
     )
+
+
+def _named(place: dict[str, str]) -> str:
+    return ", ".join(f"{axis} {label}" for axis, label in place.items())
+
+
+def _text(cell: MapField, metric: str, column: str) -> str:
+    if column != "value":
+        return views.with_interval(cell)
+    return views.valued(cell, metrics.known(metric).unit)
 
 
 def _apart(ours: MapField, theirs: MapField, column: str) -> str:
