@@ -20,7 +20,7 @@ from testbed.pool import worker_environment
 CONNECT_S = 20.0
 WORKERS_S = 60.0  # until the first worker is there; jobs in a queue say theirs by `wait`
 QUEUED = "1 h"
-# Dask looks at its own processes a hundred times a second, which costs a third of a simulation.
+# Dask looks at its own processes a hundred times a second, and simulations pay for it.
 QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1 s",
