@@ -347,3 +347,23 @@ def test_a_unit_that_all_labels_have_is_said_once() -> None:
     )
     assert with_unit("link rate", ["1 Gbit/s", "500 Mbit/s"])[1] == ["1 Gbit/s", "500 Mbit/s"]
     assert with_unit("ratio", ["16", "8"]) == ("ratio", ["16", "8"])
+
+
+def test_a_map_is_of_one_place_on_the_axes_that_it_is_not_over(tmp_path: Path) -> None:
+    from analysis.sweep import Grid, GridAxis
+    from analysis.views import map_over
+
+    axes = tuple(GridAxis(name, name, ("1", "2")) for name in ("job", "part", "credit"))
+    grid = Grid(tmp_path, "grid", "", "fluid", "", axes, {}, ("low",), (0,))
+    grid.__dict__["table"] = pd.DataFrame(
+        [
+            {"metric": "training.job.iteration_mean", "policy": "low",
+             "job": job, "part": part, "credit": credit,
+             "change": int(job) / 10, "change_low": None, "change_high": None}
+            for job in ("1", "2") for part in ("1", "2") for credit in ("1", "2")
+        ]
+    )  # fmt: skip
+    over, at = ("part", "credit"), {"job": "2"}
+    metric = "training.job.iteration_mean"
+    panel = map_over(grid, "t", "s", metric, "low", "change", over, at=at)
+    assert {text[:3] for row in panel.rows for text in row[1:]} == {"+20"}
