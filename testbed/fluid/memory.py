@@ -1,8 +1,8 @@
 """What a simulation needs of the machine's memory, said before it starts.
 
-Most of it are tables of connections, steps and flows, and what is written about links. The sizes
-are what runs were measured to need, on 64-bit Python: a tree of 1,024 hosts with 16,000 and 64,000
-connections, and 64,000 steps each way (docs/mlnet.md).
+Most of it are tables of connections, steps and flows, and what is written about links. That of a
+connection is from two measured runs (16,000 and 64,000 of them on 1,024 hosts: 436 and 751 MB); the
+others are rough estimates, of which only the sum was seen to be of the right size.
 """
 
 import psutil
