@@ -261,7 +261,6 @@ TOPOLOGY = (
     ),
 )
 
-LOSSY = RACK.replace("queue: 100 packets", "queue: 5 packets")
 SHORT_TIMER = Refused(
     ("tcp={rto_min: 1 us}", "dilation=1"), "tcp.rto_min: 1 us is below a tick", "below a tick"
 )
@@ -288,24 +287,21 @@ EXPERIMENT = (
         ),
         (
             Changes("records", "dctcp: queues end where switches would mark"),
-            Changes("records", "reno: how windows grow and shrink", to=("tcp=reno",)),
-            Refused(("tcp=bbr",), "tcp: bbr is not simulated, only cubic,", "bbr"),
+            Refused(("tcp=reno",), "tcp: reno is not simulated, only cubic and", "reno"),
+            Refused(("tcp=bbr",), "tcp: bbr is not simulated, only cubic and", "bbr"),
         ),
     ),
     row(
         "tcp.window",
         "tcp={control: cubic, window: 16 MB}",
         Changes("nodes", "the buffers of every socket; auto is the kernel's own tuning"),
-        Changes("records", "how far windows grow", to=("tcp={window: 4200 B}",)),
+        Refused(("tcp={window: 16 MB}",), "tcp.window: the simulation knows", "any but auto"),
     ),
     Row(
         "tcp.rto_min",
         ("tcp={control: cubic, rto_min: 20 ms}",),
         *((Changes("nodes", "the shortest timeout, in whole ticks"), SHORT_TIMER),) * 2,
-        (
-            Changes("records", "the shortest timeout, in ticks of 4 ms", base=LOSSY),
-            SHORT_TIMER,
-        ),
+        (Refused(("tcp={rto_min: 20 ms}",), "tcp.rto_min: a simulation has no", "any but auto"),),
     ),
     row(
         "sample.tcp",

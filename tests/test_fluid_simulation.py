@@ -137,9 +137,9 @@ def test_an_all_reduce_takes_its_steps_one_after_the_other(hosts: int) -> None:
 
 @given(st.floats(14480, 1e7), st.floats(0, 1e10))
 def test_a_pause_halves_a_window_and_never_below_the_first(window: float, idle: float) -> None:
-    rested = tcp.rested(window, idle, tcp.RTO_MIN_NS)
+    rested = tcp.rested(window, idle)
     assert tcp.FIRST_WINDOW <= rested <= window
-    if idle <= tcp.RTO_MIN_NS:
+    if idle <= tcp.RESTART_NS:
         assert rested == window
 
 

@@ -21,7 +21,6 @@ from testbed.fluid.memory import SAMPLES, demand_memory, free_byte, needed_byte
 from testbed.fluid.refusals import demand_simulable
 from testbed.fluid.simulation import Simulation
 from testbed.fluid.state import IDLE
-from testbed.fluid.transport import held_transport
 from testbed.fluid.validated import cautions
 from testbed.fluid.world import JobStreams, Records, SimulatedJob
 from testbed.job_plans import job_plan, rank_hosts
@@ -109,7 +108,6 @@ def send(
         mark_ns=marking_ns(experiment.topology.rate_bps) if experiment.tcp == "dctcp" else 0,
         step_lists=[one for own in lists for one in own],
         seed=run.seed,
-        transport=experiment.transport,
         flow_demotions=[
             [(one.after_byte, bands.index(one.to)) for one in run.demotions(mix)]
             for mix in experiment.flows
@@ -157,7 +155,7 @@ def send(
     # Only what is true of a simulation: it has no packets to bundle and no ports to read back, and
     # a round trip is calculated, not measured.
     network = {
-        **held_transport(experiment.transport),
+        "tcp": experiment.tcp,
         "delay_asked_ns": delay.ns,
         "delay_strict": delay.strict,
     }

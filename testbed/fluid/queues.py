@@ -50,18 +50,10 @@ def window_now(c: Table, one: int, now: float) -> float:
     window, rate = c.window[one], c.rate[one]
     if c.phase[one] != AVOIDANCE:
         return window
-    grown = tcp.grown(window, rate * (now - c.touched[one]), c.law[one])
-    if unheld(c, one):
+    grown = tcp.grown(window, rate * (now - c.touched[one]), c.lost[one] > 0)
+    if window >= rate * tcp.MEASURABLE_NS and (c.bottleneck[one] > 0 or window > c.receive[one]):
         return grown
     return max(window, min(grown, c.receive[one]))
-
-
-@njit(cache=True)
-def unheld(c: Table, one: int) -> bool:
-    """Whether its receiver sees how long round trips are, and gives as much as is asked."""
-    if not c.tuned[one] or c.window[one] < c.rate[one] * tcp.MEASURABLE_NS:
-        return False
-    return c.bottleneck[one] > 0 or c.window[one] > c.receive[one]
 
 
 @njit(cache=True)

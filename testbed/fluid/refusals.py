@@ -6,14 +6,12 @@ numbers. What is written out as a default in every resolved file (`offload: auto
 
 from collections.abc import Iterator
 
-from basics import units
 from basics.errors import CannotRun
 from testbed.fluid.disciplines import refusal
-from testbed.fluid.tcp import TICK_NS
 from testbed.spec import Experiment, TrainingJob
 from testbed.spec.hosts import DOCKER
 
-TCP = ("cubic", "reno", "dctcp")
+TCP = ("cubic", "dctcp")
 ELSEWHERE = "use `--engine virtual`"
 
 
@@ -39,15 +37,16 @@ def of_the_machine(experiment: Experiment) -> Iterator[str]:
         )
     if experiment.tcp not in TCP:
         yield (
-            f"tcp: {experiment.tcp} is not simulated, only {', '.join(TCP)} are: take one of "
+            f"tcp: {experiment.tcp} is not simulated, only {' and '.join(TCP)} are: take one of "
             f"them, or {ELSEWHERE}"
         )
-    rto_min_ns = experiment.transport.rto_min_ns
-    if rto_min_ns is not None and rto_min_ns < TICK_NS:
+    if experiment.transport.window_byte is not None:
         yield (
-            f"tcp.rto_min: {units.format_time(rto_min_ns)} is below a tick of the simulated "
-            f"kernel, {units.format_time(round(TICK_NS))}: its timers know nothing shorter"
+            "tcp.window: the simulation knows the kernel's own windows only: leave it out, or "
+            f"{ELSEWHERE}"
         )
+    if experiment.transport.rto_min_ns is not None:
+        yield f"tcp.rto_min: a simulation has no timers to set: leave it out, or {ELSEWHERE}"
     if experiment.sample is not None:
         yield f"sample.tcp: a simulation has no sockets to ask: leave it out, or {ELSEWHERE}"
     if experiment.on_failure != "end":

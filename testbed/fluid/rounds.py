@@ -53,13 +53,7 @@ def end_round(state: State, one: int) -> None:
         if c.bottleneck[one] > 0:
             line = rate  # packets of other hosts are in between, and so are the acknowledgements
         rtt = max(rtt, window / rate)
-    most, end = np.inf, 0.0
-    if c.law[one] == tcp.RENO or not c.tuned[one]:
-        most = c.receive[one]
-    if c.law[one] != tcp.RENO:
-        end = tcp.slow_start_end(window, line, rtt, c.least_rtt[one])
-    if end > 0.0 or 2.0 * window >= most:
-        end = min(most, end if end > 0.0 else most)
+    end = tcp.slow_start_end(window, line, rtt, c.least_rtt[one])
     if end > 0.0 or 2.0 * window >= c.threshold[one]:
         c.window[one] = min(end if end > 0.0 else 2.0 * window, c.threshold[one])
         c.threshold[one] = c.window[one]
