@@ -10,6 +10,7 @@ import typer
 from analysis import agreement
 from basics.errors import BadInput, GivewayError
 from basics.files import write_json
+from bench.agreement import noise
 from bench.agreement.cells import (
     CELLS,
     LAST_CHANGE,
@@ -31,6 +32,9 @@ def main(
     runs: Annotated[
         Path, typer.Option(help="where virtual runs are kept; finished ones are taken as they are")
     ] = Path("runs/agreement"),
+    again: Annotated[
+        bool, typer.Option("--noise", help="also play some cells again with hardly another delay")
+    ] = False,
     cell: Annotated[
         list[str] | None, typer.Option(help="with --virtual: only this one (repeatable)")
     ] = None,
@@ -39,6 +43,8 @@ def main(
     try:
         if virtual:
             make_reference(runs, cell or [cell.name for cell in CELLS])
+        if again:
+            noise.make(runs, say)
         PAGE.write_text(written())
     except GivewayError as error:
         print(f"agreement: {error}", file=sys.stderr)

@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis import agreement, words
 from analysis.agreement import BothEngines
+from bench.agreement import noise
 from bench.agreement.cells import LAST_CHANGE, Cell
 from testbed.spec.jobs import TrainingJob
 from workloads import sizes
@@ -61,6 +62,12 @@ def page(cells: Sequence[Compared]) -> str:
         parts.append(f"## {title} (within {bound}; change within 5 points)\n{_table(kind, cells)}")
     parts.append(_tails(cells))
     parts.append(_beside(cells))
+    both = {one.cell.name: one for one in cells}
+    parts.append(
+        noise.section(
+            {name: both[name].virtual for name in both}, {name: both[name].fluid for name in both}
+        )
+    )
     parts.append(_notes(cells))
     return "\n".join(parts)
 
