@@ -128,7 +128,7 @@ STARTERS = {
 }
 
 
-@pytest.mark.parametrize("path", sources(*FOLDERS.keys() - {"bench"}), ids=short)
+@pytest.mark.parametrize("path", sources(*sorted(FOLDERS.keys() - {"bench"})), ids=short)
 def test_only_one_module_starts_processes(path: Path) -> None:
     text = path.read_text()
     if short(path) in STARTERS:
