@@ -250,7 +250,10 @@ TOPOLOGY = (
             Changes("nodes", "netem before every port; `about` takes what a kernel without it has"),
             lacks("netem", "a delay of exactly 1 ms needs", "`1 ms`", "topology.delay=1 ms"),
         ),
-        (Changes("nodes", "netem before every port; `about` is exact too"),),
+        (
+            Changes("nodes", "netem before every port; `about` is exact too"),
+            Refused(("topology.delay=10.5 us",), "whole microseconds", "parts of a microsecond"),
+        ),
         (Changes("records", "the delay of every link; `about` is exact too"),),
     ),
     ports(

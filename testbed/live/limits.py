@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 
 from basics.errors import CannotRun
+from basics.units import format_time
+from testbed.live import tc
 from testbed.spec import Experiment
 
 BRIDGE_PORTS = 1023  # the kernel's BR_MAX_PORTS, without port 0
@@ -28,6 +30,18 @@ def demand_bridge(experiment: Experiment) -> None:
         raise CannotRun(
             f"{len(graph.hosts)} hosts on one switch: a Linux bridge has {BRIDGE_PORTS} ports; "
             "take a leaf-spine or a fat-tree, or an engine that has no ports"
+        )
+
+
+def demand_delay(experiment: Experiment) -> None:
+    """tc takes netem's delay in whole microseconds, and cuts off the rest without a word."""
+    delay_ns = experiment.topology.delay.ns
+    if delay_ns % tc.DELAY_STEP_NS:
+        below_ns = delay_ns - delay_ns % tc.DELAY_STEP_NS
+        near = [ns for ns in (below_ns, below_ns + tc.DELAY_STEP_NS) if ns]
+        raise CannotRun(
+            f"topology.delay: found {format_time(delay_ns)}; tc sets whole microseconds: take "
+            f"{' or '.join(map(format_time, near))}, or `--engine fluid`"
         )
 
 

@@ -18,6 +18,7 @@ from policies.link.port import MTU_FRAME_BYTE
 
 FIRST_CLASS = 10
 DELAYED_PACKETS = 1_000_000  # at once, behind one port: more than sockets may hold
+DELAY_STEP_NS = 1000  # what tc (iproute2 6.1) can say; it cuts off the rest
 QUANTUM_BYTE = 60_000  # what a class of weight 1 may send before the next of its level
 SERVER_FILTERS = 1  # their order among the filters: before those by ToS
 FIRST_U32_TABLE = 0x800
@@ -150,7 +151,7 @@ def _shaped_root(port: Port, default_class: int) -> list[str]:
     if port.delay_ns:
         made.append(
             f"qdisc replace dev {port.device} root handle 9: netem "
-            f"delay {port.delay_ns / 1000:.3f}us limit {DELAYED_PACKETS}"
+            f"delay {round(port.delay_ns / DELAY_STEP_NS)}us limit {DELAYED_PACKETS}"
         )
         attach = "parent 9:1"
     return [

@@ -29,7 +29,7 @@ from testbed.engine import (
     demand_features,
     topology_of,
 )
-from testbed.live.limits import demand_bridge, demand_files, tasks_of
+from testbed.live.limits import demand_bridge, demand_delay, demand_files, tasks_of
 from testbed.live.transport import demand_timers
 from testbed.machine import MININET, NO_MININET, importable
 from testbed.run_folder import RunFolder
@@ -109,6 +109,7 @@ def demand(experiment: Experiment) -> None:
     demand_features(experiment, features(), tcp_names(), "the guest's kernel")
     demand_timers(wiring_of(experiment), TICK_NS, "the guest's kernel")
     demand_bridge(experiment)
+    demand_delay(experiment)
     needed, free = memory_byte(experiment), psutil.virtual_memory().available
     if needed > free:
         raise CannotRun(
