@@ -20,7 +20,7 @@ from basics.errors import BadInput, CannotRun
 from policies.cluster import schedulers
 from policies.link import link_policies
 from policies.transfer import transfer_policies
-from testbed import sweep
+from testbed import sweep_folder
 from testbed.engines import MODULES
 from testbed.spec import Experiment, PolicyChoice, TopologySpec, axes, load, sweep_file
 from testbed.spec.placements import PlacementChoice
@@ -71,7 +71,7 @@ def made(engine: str, place: Path, base: str, settings: tuple[str, ...] = ()) ->
         path.write_text(base)
         grid = sweep_file.load(path, settings)
         points = [point.experiment.to_yaml() for point in grid.points]
-        axes = sweep.plan(grid, engine, "test")["axes"]
+        axes = sweep_folder.plan(grid, engine, "test")["axes"]
         return {"sweep": [axis["title"] for axis in axes], "points": points}
     return parts(engine, loaded(place, base, settings), place / "run")
 
