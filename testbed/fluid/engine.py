@@ -70,7 +70,8 @@ def settle(experiment: Experiment, say: Callable[[str], None], run_id: str) -> S
 def execute(run: Run, folder: RunFolder, setting: Setting, on_time: Callable[[int], None]) -> None:
     records = Records()
     play = partial(perform, run, setting, records, on_time)
-    sealed(run, folder, setting, NAME, play, found=records.tables, kernel="none: a simulation")
+    with no_collections():
+        sealed(run, folder, setting, NAME, play, found=records.tables, kernel="none: a simulation")
 
 
 def perform(
