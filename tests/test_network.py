@@ -170,7 +170,7 @@ def test_two_saturating_senders_split_a_port_as_the_policy_promises(
     least, most = PROMISES[policy].urgent
     share = urgent_share("realtime", policy, place, tmp_path)
     if policy == "fifo" and not least <= share <= most:
-        # One queue prefers nobody, but who loses packets in real time is chance: the middle of three.
+        # One queue prefers nobody, but who loses packets is chance: the middle of three.
         others = [tmp_path / "second", tmp_path / "third"]
         for folder in others:
             folder.mkdir()
