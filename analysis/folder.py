@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from basics import digests
 from basics.errors import BadInput, GivewayError, RunFailed
-from basics.records import NEW_TABLES, READABLE_VERSIONS, TABLES
+from basics.record_version import READABLE_VERSIONS
+from basics.records import NEW_TABLES, TABLES
 
 # From best to worst. A simulation is neither good nor bad: there was nothing to keep up with.
 VERDICTS = ("faithful", "simulated", "doubtful", "broken")

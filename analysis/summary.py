@@ -41,7 +41,7 @@ from analysis.metrics import (
 )
 from analysis.stats import RESAMPLES, Change, Estimate
 from analysis.stragglers import Waiting
-from basics.records import SCHEMA_VERSION
+from basics.record_version import SCHEMA_VERSION
 
 Summary = dict[str, Any]
 SUMMARY_VERSION = 2  # a sweep makes summaries of other versions again

@@ -22,7 +22,7 @@ from analysis.metrics import BANDS, SUBJECTS, Metric
 from analysis.summary import SUMMARY_VERSION, Summary, digest, summarise
 from basics.errors import BadInput
 from basics.files import whole, write_whole
-from basics.records import SCHEMA_VERSION
+from basics.record_version import SCHEMA_VERSION
 
 # Draws for each interval: a tenth of the width of an interval is enough for a map of many cells.
 RESAMPLES = 500

@@ -6,8 +6,6 @@ nanoseconds of experiment time (dilation already taken out), 0 is the start of t
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
-READABLE_VERSIONS = (1, 2, 3)
 # Later than the first: in a folder that was sealed before there was such a table, it is empty.
 NEW_TABLES = frozenset(
     {"jobs", "barriers", "unfinished", "submissions", "stretches", "acknowledged", "tcp"}

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from basics import digests
 from basics.files import digest_of, whole, write_json
-from basics.records import SCHEMA_VERSION, TABLES
+from basics.record_version import SCHEMA_VERSION
+from basics.records import TABLES
 from testbed import machine, stacks
 from testbed.engine import Performance, Run, Setting
 from testbed.fidelity import SIMULATED, verdict

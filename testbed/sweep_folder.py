@@ -15,7 +15,7 @@ from typing import Any
 
 from basics.errors import BadInput
 from basics.files import write_json, write_whole, writing
-from basics.records import SCHEMA_VERSION
+from basics.record_version import SCHEMA_VERSION
 from testbed import identity
 from testbed.engine import Run
 from testbed.run import in_turns

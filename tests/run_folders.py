@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from basics import digests
 from basics.files import digest_of
-from basics.records import SCHEMA_VERSION, TABLES
+from basics.record_version import SCHEMA_VERSION
+from basics.records import TABLES
 
 SECOND = 1_000_000_000
 RATE_BPS = 1e9

@@ -24,7 +24,7 @@ import topologies
 from analysis import metrics
 from basics import resources, units
 from basics.hints import nearest
-from basics.records import SCHEMA_VERSION
+from basics.record_version import SCHEMA_VERSION
 from basics.units import shown
 from policies.link import Port
 from testbed.spec.across import (

@@ -271,6 +271,8 @@ def in_guest(own: Mapping[str, str] | None = None) -> list[str]:
     `own`: folders in the run's that hold policies and topologies of the user's.
     """
     pinned = ["PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1"]
+    if sys.version_info < (3, 12):  # Mininet wants distutils; setuptools' own loads forty modules
+        pinned += ["SETUPTOOLS_USE_DISTUTILS=stdlib"]
     pinned += [f"PYTHONPATH={CHECKOUT}"]  # the guest plays this code, whatever .venv has installed
     pinned += [f"{variable}={FOLDER}/{name}" for variable, name in (own or {}).items()]
     return ["env", *pinned, sys.executable, "-m", "testbed.virtual.guest_main", FOLDER]
