@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from testbed.fluid import state as states
 from testbed.fluid.by_link import fill_by_link
 from testbed.fluid.filling import fill_by_round, take_part
+from testbed.fluid.rates import join
+from testbed.fluid.waits import limit_by_row, limit_by_window
 
 FEW_AT_FIRST = settings(deadline=None, max_examples=300)  # the first loads compiled code
 
@@ -61,3 +63,34 @@ def test_a_second_level_is_settled_the_plain_way() -> None:
     c["level"][1, 0] = 1
     assert take_part(c, x, 2, -1) == (2, False)
     assert take_part(c, x, 2, 1) == (1, True)
+
+
+@FEW_AT_FIRST
+@given(tables(), st.data())
+def test_windows_by_row_are_windows_one_by_one_to_the_bit(
+    made: tuple[states.Table, states.Table, states.Scratch], data: st.DataObject
+) -> None:
+    c, w, x = made
+    links, count = len(w), len(c)
+    w["limit"] = data.draw(st.sampled_from([2_000.0, 30_000.0, 1e6]))
+    w["first"] = -1
+    back = st.lists(st.sampled_from(range(links)), min_size=links, max_size=links, unique=True)
+    for one in range(count):
+        hops = int(c["hops"][one])
+        c["back"][one, :hops] = data.draw(back)[:hops]
+        c["level"][one, :hops] = data.draw(st.sampled_from([0, 0, 0, 1]))
+        c["ack_level"][one] = data.draw(st.sampled_from([-1, 0]))
+        c["bottleneck"][one] = data.draw(st.integers(-1, hops - 1))
+        phases = [states.AVOIDANCE, states.AVOIDANCE, states.SLOW_START, states.FINAL]
+        c["phase"][one] = data.draw(st.sampled_from(phases))
+        c["window"][one] = data.draw(st.floats(1_500, 90_000))
+        c["rate"][one] = data.draw(st.floats(0.0, 1.0))
+        join(c, w, x, one)
+    c["left"], c["delay"], c["receive"], c["partner"] = 1e6, 5_000.0, 6e6, -1
+    c["wait_back"] = 0.3 * c["window"]
+    x.clock[0] = 100.0
+    plain, by_row = c.copy(), c.copy()
+    for one in x.members:
+        limit_by_window(plain, w, x, one)
+    limit_by_row(by_row, w, x, count)
+    assert plain.tobytes() == by_row.tobytes()

@@ -17,8 +17,6 @@ from testbed.fluid.queues import (
     backlog,
     hop_of,
     left_now,
-    wait_ahead,
-    wait_back,
     window_now,
 )
 from testbed.fluid.state import (
@@ -33,6 +31,7 @@ from testbed.fluid.state import (
     Scratch,
     Table,
 )
+from testbed.fluid.waits import limit_by_windows
 
 FULL = 0.999  # of a link's capacity
 LEAST_SPLIT_NS = 1_000.0  # a stream does not change its mind more often
@@ -137,8 +136,7 @@ def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
                             x.touched[touched] = other
                             touched += 1
                 one = c.after[one, hop_of(c, one, link)]
-        for at in range(members):
-            limit_by_window(c, w, x, x.members[at])
+        limit_by_windows(c, w, x, members)
         share_out(c, w, x, members, touched)
         # A link outside matters if it is, or was, full: then its other connections change too.
         grew = False
@@ -199,14 +197,6 @@ def could_send_ahead(c: Table, w: Table, one: int) -> bool:
         return False
     first = c.path[one, 0]
     return w.capacity[first] - w.acks[first] - w.load[first] > 0.05 * w.capacity[first]
-
-
-@njit(cache=True)
-def limit_by_window(c: Table, w: Table, x: Scratch, one: int) -> None:
-    """A window per round trip; in slow start the round says it, in its last round nothing does."""
-    if c.phase[one] == AVOIDANCE:
-        rtt = 2.0 * c.delay[one] + wait_ahead(c, w, x, one) + wait_back(c, w, x, one)
-        c.cap[one] = c.window[one] / rtt
 
 
 @njit(cache=True)
