@@ -57,7 +57,6 @@ INSIDE_TESTBED: dict[str, set[str]] = {
 
 # What is longer than a sitting, and why it is one story all the same.
 LONG_FILES = {
-    "testbed/fluid/rates.py": "one algorithm, whose parts call each other in a compiled loop",
     "testbed/spec/experiment.py": "the keys of a file and the checks across them",
     "testbed/processes.py": "the one module that starts processes",
 }

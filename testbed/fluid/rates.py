@@ -10,14 +10,13 @@ from numba import njit
 
 from testbed.fluid import tcp
 from testbed.fluid.chance import draw
+from testbed.fluid.filling import fill
 from testbed.fluid.heap import schedule
 from testbed.fluid.queues import (
     ahead_of,
     backlog,
     hop_of,
     left_now,
-    wait_ahead,
-    wait_back,
     window_now,
 )
 from testbed.fluid.state import (
@@ -32,9 +31,9 @@ from testbed.fluid.state import (
     Scratch,
     Table,
 )
+from testbed.fluid.waits import limit_by_windows
 
 FULL = 0.999  # of a link's capacity
-LEVELS = 64
 LEAST_SPLIT_NS = 1_000.0  # a stream does not change its mind more often
 
 
@@ -137,8 +136,7 @@ def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
                             x.touched[touched] = other
                             touched += 1
                 one = c.after[one, hop_of(c, one, link)]
-        for at in range(members):
-            limit_by_window(c, w, x, x.members[at])
+        limit_by_windows(c, w, x, members)
         share_out(c, w, x, members, touched)
         # A link outside matters if it is, or was, full: then its other connections change too.
         grew = False
@@ -202,14 +200,6 @@ def could_send_ahead(c: Table, w: Table, one: int) -> bool:
 
 
 @njit(cache=True)
-def limit_by_window(c: Table, w: Table, x: Scratch, one: int) -> None:
-    """A window per round trip; in slow start the round says it, in its last round nothing does."""
-    if c.phase[one] == AVOIDANCE:
-        rtt = 2.0 * c.delay[one] + wait_ahead(c, w, x, one) + wait_back(c, w, x, one)
-        c.cap[one] = c.window[one] / rtt
-
-
-@njit(cache=True)
 def share_out(c: Table, w: Table, x: Scratch, members: int, touched: int) -> None:
     """Fill `new_rate` of the members: guaranteed shares first, the rest by priority."""
     for at in range(members):
@@ -235,143 +225,6 @@ def share_out(c: Table, w: Table, x: Scratch, members: int, touched: int) -> Non
         for hop in range(c.hops[one]):
             w.residue[c.path[one, hop]] += c.rate[one] - c.new_rate[one]
     fill(c, w, x, members, touched, -1)
-
-
-@njit(cache=True)
-def fill(c: Table, w: Table, x: Scratch, members: int, touched: int, only: int) -> None:
-    """Water-filling: raise all rates together; where a link is full, its connections stop.
-
-    At each link the first level that has somebody goes before the rest. With `only`, just that
-    level takes part. Adds to `new_rate`.
-    """
-    running = 0
-    for at in range(members):
-        one = x.members[at]
-        takes_part = only < 0 or c.level[one, 0] == only
-        c.frozen[one] = 0 if takes_part else 1
-        running += takes_part
-    while running:
-        for at in range(touched):
-            link = x.touched[at]
-            w.top[link] = LEVELS
-            w.top_count[link] = 0
-            w.clear[link] = 1
-        for at in range(members):
-            one = x.members[at]
-            if c.frozen[one]:
-                continue
-            for hop in range(c.hops[one]):
-                link, level = c.path[one, hop], c.level[one, hop]
-                if level < w.top[link]:
-                    w.top[link] = level
-                    w.top_count[link] = 1
-                elif level == w.top[link]:
-                    w.top_count[link] += 1
-        anybody = clear_links(c, w, x, members)
-        if not anybody:
-            # Everybody is behind somebody somewhere: let the tightest link of all go first.
-            for at in range(touched):
-                w.clear[x.touched[at]] = 1
-        share = np.inf
-        tightest = -1
-        for at in range(touched):
-            link = x.touched[at]
-            if w.top_count[link] and w.clear[link]:
-                here = max(0.0, w.residue[link]) / w.top_count[link]
-                if here < share:
-                    share = here
-                    tightest = link
-        # Whoever's window allows less than the share at its links is content with that.
-        content = False
-        if anybody:
-            for at in range(members):
-                one = x.members[at]
-                more = c.cap[one] - c.new_rate[one]
-                if c.frozen[one] or not goes_now(c, w, one):
-                    continue
-                for hop in range(c.hops[one]):
-                    link = c.path[one, hop]
-                    if more * w.top_count[link] > w.residue[link]:
-                        break
-                else:
-                    content = True
-                    running -= 1
-                    c.frozen[one] = 2
-        if content:
-            for at in range(members):
-                if c.frozen[x.members[at]] == 2:
-                    give(c, w, x.members[at], np.inf)
-            continue
-        limited = False
-        for at in range(members):
-            one = x.members[at]
-            if not c.frozen[one] and first_at(c, w, one, tightest) >= 0:
-                limited |= c.cap[one] - c.new_rate[one] < share
-        for at in range(members):
-            one = x.members[at]
-            if c.frozen[one] or (limited and c.cap[one] - c.new_rate[one] >= share):
-                continue
-            hop = first_at(c, w, one, tightest)
-            if hop >= 0:
-                running -= 1
-                give(c, w, one, share)
-                c.bottleneck[one] = hop
-
-
-@njit(cache=True)
-def first_at(c: Table, w: Table, one: int, link: int) -> int:
-    """The hop at which a connection is at this link, among the first there; else -1."""
-    for hop in range(c.hops[one]):
-        if c.path[one, hop] == link and c.level[one, hop] == w.top[link]:
-            return hop
-    return -1
-
-
-@njit(cache=True)
-def clear_links(c: Table, w: Table, x: Scratch, members: int) -> bool:
-    """Find the links whose first level can be shared out now; True if that concerns anybody.
-
-    A connection that is first here may be behind others elsewhere. Until those have theirs, nobody
-    knows what it leaves for the others here: so they wait, and those that are first with them.
-    """
-    again = True
-    while again:
-        again = anybody = False
-        for at in range(members):
-            one = x.members[at]
-            if c.frozen[one]:
-                continue
-            if goes_now(c, w, one):
-                anybody = True
-                continue
-            for hop in range(c.hops[one]):
-                link = c.path[one, hop]
-                if w.clear[link] and c.level[one, hop] == w.top[link]:
-                    w.clear[link] = 0
-                    again = True
-    return anybody
-
-
-@njit(cache=True)
-def goes_now(c: Table, w: Table, one: int) -> bool:
-    for hop in range(c.hops[one]):
-        link = c.path[one, hop]
-        if not w.clear[link] or c.level[one, hop] != w.top[link]:
-            return False
-    return True
-
-
-@njit(cache=True)
-def give(c: Table, w: Table, one: int, more: float) -> None:
-    """As much more as its window and its links allow, and not above `more`."""
-    more = min(more, c.cap[one] - c.new_rate[one])
-    for hop in range(c.hops[one]):
-        more = min(more, w.residue[c.path[one, hop]])
-    more = max(0.0, more)
-    c.frozen[one] = 1
-    c.new_rate[one] += more
-    for hop in range(c.hops[one]):
-        w.residue[c.path[one, hop]] -= more
 
 
 @njit(cache=True)
