@@ -26,6 +26,9 @@ QUIET = {
     "distributed.admin.tick.interval": "1 s",
     "distributed.admin.system-monitor.interval": "10 s",
     "distributed.admin.system-monitor.disk": False,
+    # Dask has workers give memory back as soon as 64 kB of it are free. A simulation asks for it
+    # again with its next array, and the kernel clears every page anew.
+    "distributed.nanny.pre-spawn-environ": {},
 }
 FORMS = "ADDRESS of a scheduler, local:N, or slurm:FILE"
 
