@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Writes a small Debian 12 as a tar to standard output: made with debootstrap from the machine's own
-# Debian mirror (about a minute), then kept in the cache for a week. As root.
+# Writes a small Debian as a tar to standard output: `debian.sh [SUITE]`, bookworm (12) if not given. Made
+# with debootstrap from the machine's own Debian mirror (about a minute), then kept in the cache for a
+# week. As root.
 set -euo pipefail
 
+suite=${1:-bookworm}
+
 cache=$("$(dirname "$0")/cache.sh")
-kept=$cache/debian-bookworm-$(uname -m).tar days=7
+kept=$cache/debian-$suite-$(uname -m).tar days=7
 
 say() { printf 'debian: %s\n' "$*" >&2; }
 
@@ -18,7 +21,7 @@ if [ -z "$(find "$kept" -mtime "-$days" 2> /dev/null)" ]; then
     [ -n "$mirror" ] || { say "error: apt on this machine knows no Debian mirror"; exit 3; }
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    debootstrap --variant=minbase bookworm "$work/root" "$mirror" > "$work/log" 2>&1 || {
+    debootstrap --variant=minbase "$suite" "$work/root" "$mirror" > "$work/log" 2>&1 || {
         say "error: debootstrap failed; the end of its log:"
         tail -n 5 "$work/log" >&2
         exit 3

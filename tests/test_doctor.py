@@ -42,8 +42,8 @@ def test_an_ordinary_user_reads_first_what_works_and_then_how_to_get_more() -> N
     assert "fluid         yes" in text
     assert "virtual       no " in text
     assert "realtime      no " in text
-    for name in link_policies():
-        assert f"{name:18}yes  fluid" in text
+    for name in link_policies():  # the longest name too has a space after it, and all are in line
+        assert f"\n{name:{max(map(len, link_policies())) + 2}}yes  fluid" in text
 
 
 @pytest.mark.usefixtures("ordinary")

@@ -65,12 +65,13 @@ def examine(console: Console, measure: bool) -> bool:
         console.print(f"{'qdiscs':14}{' '.join(qdiscs)}", highlight=False)
         console.print(f"{'tcp':14}{' '.join(sorted(tcp_names()))}", highlight=False)
     console.print("\n[bold]policies[/]")
+    wide = max(map(len, link_policies())) + 2
     for name, policy in link_policies().items():
         able = [engine for engine, offered in offers.items() if not lacking(policy, offered)]
         if simulated.ready and simulable(policy):
             able.insert(0, "fluid")
         where = ", ".join(able) or "no engine here has what it needs"
-        console.print(f"{name:18}{YES if able else NO}  {where}", highlight=False)
+        console.print(f"{name:{wide}}{YES if able else NO}  {where}", highlight=False)
     if measure and realtime.ready:
         _measure(console)
     return any(found.ready for found in engines.values())
