@@ -1,10 +1,11 @@
-"""Settling thousands of connections together: what the plain way gives, to the bit."""
+"""Settling connections of one level, few or thousands: what the plain way gives, to the bit."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.fluid import state as states
+from testbed.fluid.alike import fill_alike
 from testbed.fluid.by_link import fill_by_link
 from testbed.fluid.filling import fill_by_round, of_one_level, take_part
 from testbed.fluid.rates import join
@@ -39,22 +40,28 @@ def tables(draw: st.DrawFn) -> tuple[states.Table, states.Table, states.Scratch]
 
 
 @FEW_AT_FIRST
-@given(tables())
-def test_filling_by_link_is_filling_by_round_to_the_bit(
-    made: tuple[states.Table, states.Table, states.Scratch],
+@given(tables(), st.data())
+def test_other_ways_to_fill_are_filling_by_round_to_the_bit(
+    made: tuple[states.Table, states.Table, states.Scratch], data: st.DataObject
 ) -> None:
     c, w, x = made
     c["bottleneck"] = -1
+    only = data.draw(st.sampled_from([-1, 0, 1]))  # 0 and 1: a guaranteed share of that level
+    levels = [0, 1] if only >= 0 else [0]
+    for one in range(len(c)):
+        c["level"][one] = data.draw(st.sampled_from(levels))
+    taking_part = len(c) if only < 0 else int((c["level"][:, 0] == only).sum())
     found = []
-    for way in (fill_by_round, fill_by_link):
+    for way in (fill_by_round, fill_by_link, fill_alike):
         its_c, its_w = c.copy(), w.copy()
-        running = take_part(its_c, x, len(c), -1)
-        assert running == len(c)
+        running = take_part(its_c, x, len(c), only)
+        assert running == taking_part
         assert of_one_level(its_c, x, len(c))
         way(its_c, its_w, x, len(c), len(w), running)
         columns = [its_c["new_rate"], its_c["bottleneck"], its_c["frozen"], its_w["residue"]]
         found.append([column.tobytes() for column in columns])
-    assert found[0] == found[1]
+    assert found[0] == found[1], "by link"
+    assert found[0] == found[2], "alike"
 
 
 def test_a_second_level_is_settled_the_plain_way() -> None:

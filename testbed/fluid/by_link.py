@@ -9,8 +9,9 @@ connection watches one such link, and is looked at again when that one has chang
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from testbed.fluid.giving import give
+from testbed.fluid.inner import inner, makes_arrays
 from testbed.fluid.state import Floats, Integers, Scratch, Table
 
 
@@ -34,7 +35,7 @@ class Lists(NamedTuple):
 N_CHANGED, N_LOOSE = range(2)
 
 
-@njit(cache=True)
+@makes_arrays
 def fill_by_link(c: Table, w: Table, x: Scratch, members: int, touched: int, running: int) -> None:
     k = make_lists(c, w, x, members, touched)
     while running:
@@ -76,7 +77,7 @@ def fill_by_link(c: Table, w: Table, x: Scratch, members: int, touched: int, run
         k.ends[tightest] = kept
 
 
-@njit(cache=True)
+@makes_arrays
 def make_lists(c: Table, w: Table, x: Scratch, members: int, touched: int) -> Lists:
     links = len(w)
     k = Lists(
@@ -117,7 +118,7 @@ def make_lists(c: Table, w: Table, x: Scratch, members: int, touched: int) -> Li
     return k
 
 
-@njit(cache=True)
+@inner
 def places_needed(c: Table, w: Table, x: Scratch, members: int, touched: int) -> int:
     """Count how many run at each link; in all, so long are the lists."""
     for at in range(touched):
@@ -132,7 +133,7 @@ def places_needed(c: Table, w: Table, x: Scratch, members: int, touched: int) ->
     return total
 
 
-@njit(cache=True)
+@inner
 def note_changes(c: Table, w: Table, x: Scratch, k: Lists) -> None:
     """New shares of changed links; who watched one that may be in nobody's way now is loose."""
     for spot in range(k.n[N_CHANGED]):
@@ -153,7 +154,7 @@ def note_changes(c: Table, w: Table, x: Scratch, k: Lists) -> None:
     k.n[N_CHANGED] = 0
 
 
-@njit(cache=True)
+@makes_arrays
 def find_content(c: Table, w: Table, x: Scratch, k: Lists) -> Integers:
     """Places of those whose windows allow less than any of their links, in the order of members.
 
@@ -181,7 +182,7 @@ def find_content(c: Table, w: Table, x: Scratch, k: Lists) -> Integers:
     return np.sort(k.loose[:content])
 
 
-@njit(cache=True)
+@inner
 def stop(c: Table, w: Table, k: Lists, one: int, more: float) -> None:
     """A connection gets no more than this."""
     give(c, w, one, more)
@@ -192,16 +193,3 @@ def stop(c: Table, w: Table, k: Lists, one: int, more: float) -> None:
             k.is_changed[link] = 1
             k.changed[k.n[N_CHANGED]] = link
             k.n[N_CHANGED] += 1
-
-
-@njit(cache=True)
-def give(c: Table, w: Table, one: int, more: float) -> None:
-    """As much more as its window and its links allow, and not above `more`."""
-    more = min(more, c.cap[one] - c.new_rate[one])
-    for hop in range(c.hops[one]):
-        more = min(more, w.residue[c.path[one, hop]])
-    more = max(0.0, more)
-    c.frozen[one] = 1
-    c.new_rate[one] += more
-    for hop in range(c.hops[one]):
-        w.residue[c.path[one, hop]] -= more

@@ -4,8 +4,8 @@ So one connection's luck depends on its own history alone, not on the order of e
 """
 
 import numpy as np
-from numba import njit
 
+from testbed.fluid.inner import inner
 from testbed.fluid.state import SEED, Scratch, Table
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -13,7 +13,7 @@ FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 A, B, C, D = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
-@njit(cache=True)
+@inner
 def mixed(value: np.uint64) -> np.uint64:
     """A step of SplitMix64."""
     value = value + STEP
@@ -22,7 +22,7 @@ def mixed(value: np.uint64) -> np.uint64:
     return value ^ (value >> C)
 
 
-@njit(cache=True)
+@inner
 def draw(c: Table, x: Scratch, one: int) -> float:
     """Between 0 and 1, for this connection's next decision."""
     c.draws[one] += 1

@@ -11,6 +11,7 @@ from numba import njit
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
+from testbed.fluid.inner import inner
 from testbed.fluid.queues import ahead_of, wait_ahead, wait_back
 from testbed.fluid.rates import LEAST_SPLIT_NS, join, leave, progress, reschedule, settle
 from testbed.fluid.rounds import begin_round, end_round, last_leg, line_rate
@@ -81,7 +82,7 @@ def advance(held: Held, until: float) -> int:
             happen(state, q.order[0])
 
 
-@njit(cache=True)
+@inner
 def happen(state: State, one: int) -> None:
     c, w, q, x = state.c, state.w, state.q, state.x
     if one >= len(c):
@@ -125,7 +126,7 @@ def happen(state: State, one: int) -> None:
     reschedule(c, q, x, one)
 
 
-@njit(cache=True)
+@inner
 def start_flow(state: State, at: int) -> None:
     """Takes a place; the handshake costs a round trip, and on both ways what waits there then."""
     c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
@@ -159,7 +160,7 @@ def start_flow(state: State, at: int) -> None:
     schedule(q, x, one, x.clock[0] + small_leg(state, one, wait_ahead(c, w, x, one)))
 
 
-@njit(cache=True)
+@inner
 def demote(state: State, one: int) -> None:
     """A flow's first bytes are sent: the rest waits with others. Its acknowledgements do not."""
     c, f = state.c, state.f
@@ -170,14 +171,14 @@ def demote(state: State, one: int) -> None:
     wait_ahead(c, state.w, state.x, one)
 
 
-@njit(cache=True)
+@inner
 def small_leg(state: State, one: int, wait: float) -> float:
     """How long a packet without data takes: it comes after what it has waited for, not with it."""
     last = tcp.SMALL_FRAME / line_rate(state, one) if wait > 0.0 else 0.0
     return state.c.delay[one] + wait + last
 
 
-@njit(cache=True)
+@inner
 def end_flow(state: State, one: int) -> None:
     """The last byte has left; it is there after the rest of its way, and then word of it goes back.
 

@@ -1,20 +1,22 @@
 """Water-filling: rates that are max-min fair within a level, strict between levels (compiled).
 
-The plain way looks at every connection once for each full link. Where thousands of connections of
-one level are settled together, by_link.py takes its place, with the same results to the last bit.
+The plain way looks at every connection once for each full link. Where all have one level, alike.py
+takes its place, and by_link.py where they are many; the results are the same to the last bit.
 """
 
 import numpy as np
-from numba import njit
 
-from testbed.fluid.by_link import fill_by_link, give
+from testbed.fluid.alike import fill_alike
+from testbed.fluid.by_link import fill_by_link
+from testbed.fluid.giving import give
+from testbed.fluid.inner import inner
 from testbed.fluid.state import Scratch, Table
 
 LEVELS = 64
 MANY = 512  # connections: below, lists by link cost more than they save
 
 
-@njit(cache=True)
+@inner
 def fill(c: Table, w: Table, x: Scratch, members: int, touched: int, only: int) -> None:
     """Water-filling: raise all rates together; where a link is full, its connections stop.
 
@@ -22,13 +24,15 @@ def fill(c: Table, w: Table, x: Scratch, members: int, touched: int, only: int) 
     level takes part. Adds to `new_rate`.
     """
     running = take_part(c, x, members, only)
-    if running >= MANY and of_one_level(c, x, members):
+    if not of_one_level(c, x, members):
+        fill_by_round(c, w, x, members, touched, running)
+    elif running >= MANY:
         fill_by_link(c, w, x, members, touched, running)
     else:
-        fill_by_round(c, w, x, members, touched, running)
+        fill_alike(c, w, x, members, touched, running)
 
 
-@njit(cache=True)
+@inner
 def take_part(c: Table, x: Scratch, members: int, only: int) -> int:
     """Freeze all but those who are filled; how many these are."""
     running = 0
@@ -40,7 +44,7 @@ def take_part(c: Table, x: Scratch, members: int, only: int) -> int:
     return running
 
 
-@njit(cache=True)
+@inner
 def of_one_level(c: Table, x: Scratch, members: int) -> bool:
     """Whether all who are filled have the same level at all of their links."""
     same = -1
@@ -56,7 +60,7 @@ def of_one_level(c: Table, x: Scratch, members: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@inner
 def fill_by_round(c: Table, w: Table, x: Scratch, members: int, touched: int, running: int) -> None:
     """The plain way: everybody is looked at again for every link that is full."""
     while running:
@@ -127,7 +131,7 @@ def fill_by_round(c: Table, w: Table, x: Scratch, members: int, touched: int, ru
                 c.bottleneck[one] = hop
 
 
-@njit(cache=True)
+@inner
 def first_at(c: Table, w: Table, one: int, link: int) -> int:
     """The hop at which a connection is at this link, among the first there; else -1."""
     for hop in range(c.hops[one]):
@@ -136,7 +140,7 @@ def first_at(c: Table, w: Table, one: int, link: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@inner
 def clear_links(c: Table, w: Table, x: Scratch, members: int) -> bool:
     """Find the links whose first level can be shared out now; True if that concerns anybody.
 
@@ -161,7 +165,7 @@ def clear_links(c: Table, w: Table, x: Scratch, members: int) -> bool:
     return anybody
 
 
-@njit(cache=True)
+@inner
 def goes_now(c: Table, w: Table, one: int) -> bool:
     for hop in range(c.hops[one]):
         link = c.path[one, hop]

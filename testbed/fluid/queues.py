@@ -4,13 +4,12 @@ What a window holds beyond what is on the wire waits at the first full link of t
 the same level, and of those behind it, wait until it is gone.
 """
 
-from numba import njit
-
 from testbed.fluid import tcp
+from testbed.fluid.inner import inner
 from testbed.fluid.state import AVOIDANCE, FINAL, ISOLATES, SLOW_START, Scratch, Table
 
 
-@njit(cache=True)
+@inner
 def hop_of(c: Table, one: int, link: int) -> int:
     hop = 0
     while c.path[one, hop] != link:
@@ -18,18 +17,18 @@ def hop_of(c: Table, one: int, link: int) -> int:
     return hop
 
 
-@njit(cache=True)
+@inner
 def left_now(c: Table, one: int, now: float) -> float:
     return c.left[one] - c.rate[one] * (now - c.touched[one])
 
 
-@njit(cache=True)
+@inner
 def ahead_of(c: Table, stream: int, now: float) -> float:
     """What a stream's feeder has sent ahead: it waits in the switch."""
     return left_now(c, stream, now) + c.queued[stream] - left_now(c, c.partner[stream], now)
 
 
-@njit(cache=True)
+@inner
 def backlog(c: Table, one: int, now: float) -> float:
     """What a connection keeps waiting at its bottleneck: its window, less what is elsewhere.
 
@@ -44,7 +43,7 @@ def backlog(c: Table, one: int, now: float) -> float:
     return max(0.0, min(left_now(c, one, now), kept))
 
 
-@njit(cache=True)
+@inner
 def window_now(c: Table, one: int, now: float) -> float:
     """Its window, with what it has grown by since then, as far as its receiver lets it."""
     window, rate = c.window[one], c.rate[one]
@@ -56,7 +55,7 @@ def window_now(c: Table, one: int, now: float) -> float:
     return max(window, min(grown, c.receive[one]))
 
 
-@njit(cache=True)
+@inner
 def wait_at(
     c: Table,
     w: Table,
@@ -84,7 +83,7 @@ def wait_at(
     return min(ahead, w.limit[link]) * (1.0 + tcp.ACK_SHARE) / w.capacity[link]
 
 
-@njit(cache=True)
+@inner
 def wait_ahead(c: Table, w: Table, x: Scratch, one: int) -> float:
     """How long the packets of a connection wait on their way, behind others."""
     total = longest = 0.0
@@ -99,7 +98,7 @@ def wait_ahead(c: Table, w: Table, x: Scratch, one: int) -> float:
     return total
 
 
-@njit(cache=True)
+@inner
 def wait_back(c: Table, w: Table, x: Scratch, one: int) -> float:
     """How long its acknowledgements wait."""
     total = 0.0

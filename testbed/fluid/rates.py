@@ -6,12 +6,12 @@ looked at: those that share a link with the change, and from there on through fu
 """
 
 import numpy as np
-from numba import njit
 
 from testbed.fluid import tcp
 from testbed.fluid.chance import draw
 from testbed.fluid.filling import fill
 from testbed.fluid.heap import schedule
+from testbed.fluid.inner import inner
 from testbed.fluid.queues import (
     ahead_of,
     backlog,
@@ -37,7 +37,7 @@ FULL = 0.999  # of a link's capacity
 LEAST_SPLIT_NS = 1_000.0  # a stream does not change its mind more often
 
 
-@njit(cache=True)
+@inner
 def touch(w: Table, x: Scratch, link: int) -> None:
     """Something has changed at this link: settle it before time goes on."""
     if not w.is_dirty[link]:
@@ -46,7 +46,7 @@ def touch(w: Table, x: Scratch, link: int) -> None:
         x.counts[N_DIRTY] += 1
 
 
-@njit(cache=True)
+@inner
 def join(c: Table, w: Table, x: Scratch, one: int) -> None:
     """A connection begins to send: it stands at every link of its path."""
     for hop in range(c.hops[one]):
@@ -61,7 +61,7 @@ def join(c: Table, w: Table, x: Scratch, one: int) -> None:
         touch(w, x, link)
 
 
-@njit(cache=True)
+@inner
 def leave(c: Table, w: Table, x: Scratch, one: int) -> None:
     """A connection has nothing to send: it is gone from its links, and its rate with it."""
     change_rate(c, w, one, 0.0)
@@ -78,7 +78,7 @@ def leave(c: Table, w: Table, x: Scratch, one: int) -> None:
         touch(w, x, link)
 
 
-@njit(cache=True)
+@inner
 def change_rate(c: Table, w: Table, one: int, rate: float) -> None:
     more = rate - c.rate[one]
     c.rate[one] = rate
@@ -87,7 +87,7 @@ def change_rate(c: Table, w: Table, one: int, rate: float) -> None:
         w.acks[c.back[one, hop]] += more * c.ack[one]
 
 
-@njit(cache=True)
+@inner
 def progress(c: Table, w: Table, one: int, now: float) -> None:
     """Bring a connection up to now: what it has sent, and what that did to its window."""
     sent = min(c.left[one], c.rate[one] * (now - c.touched[one]))
@@ -100,7 +100,7 @@ def progress(c: Table, w: Table, one: int, now: float) -> None:
         w.carried[c.path[one, hop], c.band[one]] += sent
 
 
-@njit(cache=True)
+@inner
 def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
     """New rates for all that the last events concern."""
     x.counts[STAMP] += 1
@@ -177,7 +177,7 @@ def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
             answer_losses(c, w, x, x.touched[at])
 
 
-@njit(cache=True)
+@inner
 def find_queue(c: Table, w: Table, one: int) -> None:
     """Packets wait at the first full link, or where others let them wait."""
     if c.rate[one] >= c.cap[one]:
@@ -190,7 +190,7 @@ def find_queue(c: Table, w: Table, one: int) -> None:
             return
 
 
-@njit(cache=True)
+@inner
 def could_send_ahead(c: Table, w: Table, one: int) -> bool:
     """Its first link would take more of a stream than the links behind let through."""
     if c.partner[one] < one or c.split[one] or c.phase[one] != FINAL or c.bottleneck[one] < 1:
@@ -199,7 +199,7 @@ def could_send_ahead(c: Table, w: Table, one: int) -> bool:
     return w.capacity[first] - w.acks[first] - w.load[first] > 0.05 * w.capacity[first]
 
 
-@njit(cache=True)
+@inner
 def share_out(c: Table, w: Table, x: Scratch, members: int, touched: int) -> None:
     """Fill `new_rate` of the members: guaranteed shares first, the rest by priority."""
     for at in range(members):
@@ -227,7 +227,7 @@ def share_out(c: Table, w: Table, x: Scratch, members: int, touched: int) -> Non
     fill(c, w, x, members, touched, -1)
 
 
-@njit(cache=True)
+@inner
 def answer_losses(c: Table, w: Table, x: Scratch, link: int) -> None:
     """A queue that would hold more than its limit loses the rest; whoever lost some slows down."""
     now = x.clock[0]
@@ -252,7 +252,7 @@ def answer_losses(c: Table, w: Table, x: Scratch, link: int) -> None:
         one = c.after[one, hop]
 
 
-@njit(cache=True)
+@inner
 def slow_down(c: Table, one: int) -> None:
     """A connection hears of a loss."""
     c.lost[one] = 1
@@ -263,7 +263,7 @@ def slow_down(c: Table, one: int) -> None:
         c.round_end[one] = np.inf
 
 
-@njit(cache=True)
+@inner
 def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
     """When a connection next needs attention: its round is over, it is demoted, or all is sent."""
     partner = c.partner[one]
@@ -279,7 +279,7 @@ def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
     schedule(q, x, one, due)
 
 
-@njit(cache=True)
+@inner
 def schedule_pair(c: Table, q: Table, x: Scratch, stream: int) -> None:
     """A stream and its feeder: one of them is done, or the stream has caught up."""
     now = x.clock[0]

@@ -1,15 +1,15 @@
 """Round trips of a connection: what a window lets it send, and how windows grow (compiled)."""
 
 import numpy as np
-from numba import njit
 
 from testbed.fluid import tcp
+from testbed.fluid.inner import inner
 from testbed.fluid.queues import wait_ahead, wait_at, wait_back
 from testbed.fluid.rates import touch
 from testbed.fluid.state import AVOIDANCE, FINAL, State
 
 
-@njit(cache=True)
+@inner
 def last_leg(state: State, one: int) -> float:
     """From the last byte's departure to its arrival: propagation, and the queues on the way.
 
@@ -24,7 +24,7 @@ def last_leg(state: State, one: int) -> float:
     return total
 
 
-@njit(cache=True)
+@inner
 def begin_round(state: State, one: int) -> None:
     """A window's worth may be sent in the coming round trip; the rest of the flow if it fits."""
     c, w, x = state.c, state.w, state.x
@@ -39,7 +39,7 @@ def begin_round(state: State, one: int) -> None:
     c.round_end[one] = x.clock[0] + rtt
 
 
-@njit(cache=True)
+@inner
 def end_round(state: State, one: int) -> None:
     """All of a window is acknowledged: slow start doubles it, unless HyStart has seen enough."""
     c, w, x = state.c, state.w, state.x
@@ -67,7 +67,7 @@ def end_round(state: State, one: int) -> None:
         touch(w, x, c.path[one, hop])
 
 
-@njit(cache=True)
+@inner
 def line_rate(state: State, one: int) -> float:
     c, w = state.c, state.w
     rate = np.inf

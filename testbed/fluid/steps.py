@@ -11,13 +11,14 @@ from numba import njit
 
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
+from testbed.fluid.inner import inner
 from testbed.fluid.state import MESSAGES, N_TOLD, State
 from testbed.fluid.streams import post
 
 RING_DONE, ARRIVED, STEPS_DONE = range(3)
 
 
-@njit(cache=True)
+@inner
 def arrive(state: State, stream: int) -> None:
     c, s, q, x = state.c, state.s, state.q, state.x
     s.arrival_head[stream] = (s.arrival_head[stream] + 1) % MESSAGES
@@ -38,7 +39,7 @@ def arrive(state: State, stream: int) -> None:
         tell(state, stream, ARRIVED)
 
 
-@njit(cache=True)
+@inner
 def tell(state: State, whom: int, kind: int) -> None:
     x = state.x
     x.told[x.counts[N_TOLD]] = whom
@@ -57,7 +58,7 @@ def begin_ring(held: Held, stream: int, chunk: float) -> None:
     ring_on(state, stream)
 
 
-@njit(cache=True)
+@inner
 def ring_on(state: State, stream: int) -> None:
     """Send what a worker may: step k once it has received step k - 1."""
     s = state.s
@@ -100,7 +101,7 @@ def begin_steps(held: Held, player: int, byte: float) -> None:
     end_if_done(state, player)
 
 
-@njit(cache=True)
+@inner
 def step_arrived(state: State, stream: int) -> None:
     s = state.s
     player = s.player[stream]
@@ -111,7 +112,7 @@ def step_arrived(state: State, stream: int) -> None:
         s.ahead[stream] += 1  # its sender is a transfer ahead
 
 
-@njit(cache=True)
+@inner
 def take(state: State, player: int, stream: int) -> None:
     """The next receive from this stream is here: what waited for it may go."""
     s, receives, sends = state.s, state.p.receives, state.p.sends
@@ -125,7 +126,7 @@ def take(state: State, player: int, stream: int) -> None:
             hand_over(state, sends.stream[send])
 
 
-@njit(cache=True)
+@inner
 def hand_over(state: State, stream: int) -> None:
     """Give a stream its next messages, as far as they wait for nothing and it has room."""
     s, players, sends = state.s, state.p.players, state.p.sends
@@ -138,7 +139,7 @@ def hand_over(state: State, stream: int) -> None:
         s.due[stream] = sends.following[send]
 
 
-@njit(cache=True)
+@inner
 def end_if_done(state: State, player: int) -> None:
     players = state.p.players
     if players.active[player] and players.left[player] == 0:

@@ -6,6 +6,7 @@ from numba import njit
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
+from testbed.fluid.inner import inner
 from testbed.fluid.queues import wait_ahead
 from testbed.fluid.rates import join, leave, progress, reschedule, touch
 from testbed.fluid.rounds import begin_round, last_leg
@@ -26,7 +27,7 @@ def hand_in(held: Held, stream: int, size: float) -> bool:
     return post(held.state, stream, size)
 
 
-@njit(cache=True)
+@inner
 def post(state: State, stream: int, size: float) -> bool:
     """Hand a message to a stream. False if too many are waiting."""
     c, s = state.c, state.s
@@ -43,7 +44,7 @@ def post(state: State, stream: int, size: float) -> bool:
     return True
 
 
-@njit(cache=True)
+@inner
 def next_message(state: State, stream: int, idle: bool) -> None:
     """Send the message at the head of the line; the connection keeps its window."""
     c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
@@ -77,7 +78,7 @@ def next_message(state: State, stream: int, idle: bool) -> None:
     reschedule(c, q, x, stream)
 
 
-@njit(cache=True)
+@inner
 def message_sent(state: State, stream: int) -> None:
     c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
     now = x.clock[0]
@@ -111,7 +112,7 @@ def message_sent(state: State, stream: int) -> None:
         schedule(q, x, stream, np.inf)
 
 
-@njit(cache=True)
+@inner
 def split(state: State, stream: int) -> None:
     """Let a stream's first link run ahead of the links behind it, into the switch's queue.
 
@@ -129,7 +130,7 @@ def split(state: State, stream: int) -> None:
     feed(state, stream, c.left[stream] + c.queued[stream])
 
 
-@njit(cache=True)
+@inner
 def feed(state: State, stream: int, size: float) -> None:
     c, w, x = state.c, state.w, state.x
     feeder = c.partner[stream]
@@ -148,7 +149,7 @@ def feed(state: State, stream: int, size: float) -> None:
     reschedule(c, state.q, x, feeder)
 
 
-@njit(cache=True)
+@inner
 def feeder_done(state: State, feeder: int) -> None:
     c, w, x = state.c, state.w, state.x
     c.left[feeder] = 0.0
@@ -157,7 +158,7 @@ def feeder_done(state: State, feeder: int) -> None:
     schedule(state.q, x, feeder, np.inf)
 
 
-@njit(cache=True)
+@inner
 def merge(state: State, stream: int) -> None:
     """Nothing is ahead any more: the stream stands for its whole way again."""
     c, w, x = state.c, state.w, state.x
@@ -171,7 +172,7 @@ def merge(state: State, stream: int) -> None:
     join(c, w, x, stream)
 
 
-@njit(cache=True)
+@inner
 def shift(c: Table, stream: int, by: int) -> None:
     """Take the first link off a stream's way (1), or put it on again (-1)."""
     hops = c.hops[stream]
@@ -200,7 +201,7 @@ def change_level(held: Held, stream: int, level: int) -> None:
     serve_at(state, state.c.partner[stream], level)
 
 
-@njit(cache=True)
+@inner
 def serve_at(state: State, one: int, level: int) -> None:
     """Serve one connection at another level from now on, at all of its links."""
     c, w, x = state.c, state.w, state.x

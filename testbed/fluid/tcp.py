@@ -4,7 +4,7 @@ Each rule stands for something that the virtual engine's kernel (CUBIC) was seen
 docs/fluid.md says what each one is worth.
 """
 
-from numba import njit
+from testbed.fluid.inner import inner
 
 PAYLOAD = 1448.0  # of a frame of 1,514 bytes, as the shaper counts it
 FRAME = 1514.0
@@ -32,20 +32,20 @@ HYSTART_BURST = 4 * 65536.0
 HYSTART_MOST_NS = 1.0e6
 
 
-@njit(cache=True)
+@inner
 def grown(window: float, sent: float, lost: bool) -> float:
     """A window after `sent` bytes of congestion avoidance."""
     return window + (FRIENDLY_GROWTH * sent / window if lost else EAGER_GROWTH * sent)
 
 
-@njit(cache=True)
+@inner
 def train_limit(window: float, rtt: float, least_rtt: float) -> float:
     """How long an ACK train may be before HyStart ends slow start."""
     spread = min(HYSTART_MOST_NS, HYSTART_BURST * rtt / (2.0 * window))
     return 0.5 * (least_rtt + spread)
 
 
-@njit(cache=True)
+@inner
 def slow_start_end(window: float, line: float, rtt: float, least_rtt: float) -> float:
     """The window at which HyStart ends slow start in this round; 0 if it goes on.
 
@@ -65,7 +65,7 @@ def slow_start_end(window: float, line: float, rtt: float, least_rtt: float) -> 
     return max(HYSTART_LEAST, window + line * high)
 
 
-@njit(cache=True)
+@inner
 def rested(window: float, idle_ns: float) -> float:
     """The window after a pause: halved for every timeout that passed, not below the first one."""
     while idle_ns > RESTART_NS and window > FIRST_WINDOW:

@@ -9,9 +9,9 @@ same bits.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from testbed.fluid import tcp
+from testbed.fluid.inner import inner, makes_arrays
 from testbed.fluid.queues import backlog, hop_of, wait_ahead, wait_at, wait_back
 from testbed.fluid.state import AVOIDANCE, ISOLATES, SLOW_START, Floats, Integers, Scratch, Table
 
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
     used: Integers  # how long all rows are
 
 
-@njit(cache=True)
+@inner
 def limit_by_windows(c: Table, w: Table, x: Scratch, members: int) -> None:
     """The rates that windows allow the members, in their order."""
     if members >= MANY and not x.counts[ISOLATES]:
@@ -38,7 +38,7 @@ def limit_by_windows(c: Table, w: Table, x: Scratch, members: int) -> None:
         limit_by_window(c, w, x, x.members[at])
 
 
-@njit(cache=True)
+@inner
 def limit_by_window(c: Table, w: Table, x: Scratch, one: int) -> None:
     """A window per round trip; in slow start the round says it, in its last round nothing does."""
     if c.phase[one] == AVOIDANCE:
@@ -46,7 +46,7 @@ def limit_by_window(c: Table, w: Table, x: Scratch, one: int) -> None:
         c.cap[one] = c.window[one] / rtt
 
 
-@njit(cache=True)
+@makes_arrays
 def limit_by_row(c: Table, w: Table, x: Scratch, members: int) -> None:
     length = 0
     for link in range(len(w)):
@@ -87,7 +87,7 @@ def limit_by_row(c: Table, w: Table, x: Scratch, members: int) -> None:
             r.fresh[c.path[one, c.bottleneck[one]]] = 0
 
 
-@njit(cache=True)
+@inner
 def wait_in_row(c: Table, w: Table, x: Scratch, r: Rows, link: int, level: int, one: int) -> float:
     """As `wait_at`."""
     if r.begins[link] < 0:
@@ -113,7 +113,7 @@ def wait_in_row(c: Table, w: Table, x: Scratch, r: Rows, link: int, level: int, 
     return min(ahead, w.limit[link]) * (1.0 + tcp.ACK_SHARE) / w.capacity[link]
 
 
-@njit(cache=True)
+@inner
 def make_row(c: Table, w: Table, x: Scratch, r: Rows, link: int) -> None:
     now = x.clock[0]
     spot = r.used[0]
