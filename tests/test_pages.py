@@ -46,7 +46,10 @@ class Elsewhere:
 NOT_RUN = [
     Elsewhere(r"make \S+", "installs, builds or runs everything: CI itself is `make test-all`"),
     Elsewhere(r"(\.venv/bin/)?python -m .*", "takes minutes, or a test of its own holds its page"),
-    Elsewhere(r"(\.venv/bin/python )?scripts/.*", "starts a service, installs, or reads a sweep"),
+    Elsewhere(
+        r"(\.venv/bin/python )?scripts/.*",
+        "starts a service, installs, reads a sweep, or takes minutes",
+    ),
     Elsewhere(r"sudo .*|vagrant up", "takes root and Docker, or a machine: tests/test_docker.py"),
     Elsewhere(r"giveway on .*", "takes a second machine: tests/test_remote.py plays one"),
     Elsewhere(r"giveway --(install|show)-completion", "about this shell: tests/test_cli.py"),
