@@ -151,6 +151,40 @@ CELLS = (
             "flows.0.scale=0.02",
         ),
     ),
+    # A second set, likewise chosen before anything was compared on it.
+    _mining(480, 20),
+    Cell(
+        "servers-mining",
+        f"{OWN}/servers.yaml",
+        ("flows.0.sizes=data-mining", "flows.0.arrivals=15 per second per host"),
+    ),
+    Cell(
+        "servers-200",
+        f"{OWN}/servers.yaml",
+        ("topology.queue=200 packets", "flows.0.arrivals=92 per second per host"),
+    ),
+    _small_queue(30, 960, 46),
+    _small_queue(300, 480, 92),
+    Cell("leaf-spine-100", "experiments/leaf-spine.yaml", ("topology.queue=100 packets",)),
+    Cell("incast-3", "experiments/quickstart.yaml", ("flows.0.pairs=incast 3",)),
+    Cell(
+        "half",
+        "experiments/quickstart.yaml",
+        (
+            "topology.rate=500 Mbit/s",
+            "topology.delay=100 us",
+            "training.0.model=5 MB",
+            "training.0.fusion=0.27 MB",
+            "flows.0.scale=0.05",
+            "flows.0.arrivals=92 per second per host",
+        ),
+    ),
+    Cell("window-64", "experiments/quickstart.yaml", ("tcp={window: 64 kB}",)),
+    Cell(
+        "window-1000",
+        "experiments/quickstart.yaml",
+        ("tcp={window: 1 MB}", "flows.0.arrivals=92 per second per host"),
+    ),
 )
 
 
