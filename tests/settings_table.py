@@ -298,7 +298,7 @@ EXPERIMENT = (
         "tcp.window",
         "tcp={control: cubic, window: 16 MB}",
         Changes("nodes", "the buffers of every socket; auto is the kernel's own tuning"),
-        Refused(("tcp={window: 16 MB}",), "tcp.window: the simulation knows", "any but auto"),
+        Changes("records", "what receivers have room for", to=("tcp={window: 8 kB}",)),
     ),
     Row(
         "tcp.rto_min",

@@ -139,7 +139,7 @@ def test_an_all_reduce_takes_its_steps_one_after_the_other(hosts: int) -> None:
 def test_a_pause_halves_a_window_and_never_below_the_first(window: float, idle: float) -> None:
     rested = tcp.rested(window, idle)
     assert tcp.FIRST_WINDOW <= rested <= window
-    if idle <= tcp.RESTART_NS:
+    if idle <= tcp.RTO_MIN_NS:
         assert rested == window
 
 

@@ -28,6 +28,7 @@ def quickstart(*settings: str) -> Experiment:
         ("topology.queue=1001 packets", "queue: 1001 packets is outside of what"),
         ("topology.rate=100 Gbit/s", "200 Mbit/s to 10 Gbit/s"),
         ("topology.delay=1 ms", "delay: 1 ms is outside of what"),
+        ("tcp={window: 16 MB}", "window: 16 MB is outside of what"),
     ],
 )
 def test_outside_one_sentence_names_the_range(setting: str, said: str) -> None:

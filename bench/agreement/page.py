@@ -225,8 +225,9 @@ def _beside(cells: Sequence[Compared]) -> str:
     lines = [
         "## Beside the means",
         "A mean of small flows hangs on the few that lost a packet and waited for a timeout",
-        "(200 ms and more, 1 s for a connection's first packet): in the simulation about as many,",
-        "not the same ones.",
+        "(200 ms and more, 1 s for a connection's first packet). The simulation has timeouts only",
+        "with queues of less than 124 packets, which one connection alone can fill; there about as",
+        "many, not the same ones. With longer queues it has none, the kernel some.",
         "Medians, and means of the small flows that took at most 150 ms:",
         "",
         "| cell | policy | small, median: virtual | fluid | | small, mean up to 150 ms: virtual "

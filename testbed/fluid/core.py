@@ -12,14 +12,16 @@ from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
+from testbed.fluid.losses import REPORTED
 from testbed.fluid.queues import ahead_of, wait_ahead, wait_back
-from testbed.fluid.rates import LEAST_SPLIT_NS, join, leave, progress, reschedule, settle
+from testbed.fluid.rates import LEAST_SPLIT_NS, leave, progress, reschedule, settle
 from testbed.fluid.rounds import begin_round, end_round, last_leg, line_rate
 from testbed.fluid.state import (
     ANSWER,
     DEMOTIONS,
     HANDSHAKE,
     IDLE,
+    LOST,
     N_DIRTY,
     N_FREE,
     N_HEAP,
@@ -27,11 +29,20 @@ from testbed.fluid.state import (
     N_TOLD,
     NEXT_FLOW,
     SLOW_START,
+    WINDOW,
     Floats,
     State,
 )
 from testbed.fluid.steps import arrive
 from testbed.fluid.streams import feeder_done, merge, message_sent, serve_at, split
+from testbed.fluid.timers import (
+    send_answer,
+    send_syn,
+    send_window,
+    small_leg,
+    tail_missing,
+    timer_rings,
+)
 
 UNTIL, TOLD, NO_ROOM, STUCK = 0, 1, 2, 3
 TOO_MANY = 1_000_000  # events at one instant: time does not pass any more
@@ -90,15 +101,18 @@ def happen(state: State, one: int) -> None:
         return
     now = x.clock[0]
     if c.phase[one] == HANDSHAKE:
-        c.phase[one] = ANSWER
-        schedule(q, x, one, now + small_leg(state, one, wait_back(c, w, x, one)))
+        send_answer(state, one)
+        return
+    if c.phase[one] == LOST:
+        timer_rings(state, one)
         return
     if c.phase[one] == ANSWER:
-        c.window[one] = tcp.FIRST_WINDOW
+        c.window[one] = min(tcp.FIRST_WINDOW, c.receive[one])
         c.touched[one] = now
         c.phase[one] = SLOW_START
+        c.timeouts[one] = 0
         begin_round(state, one)
-        join(c, w, x, one)
+        send_window(state, one)
         return
     progress(c, w, one, now)
     partner = c.partner[one]
@@ -109,7 +123,8 @@ def happen(state: State, one: int) -> None:
         return
     if c.left[one] <= ALMOST_NOTHING:
         if c.flow[one] >= 0:
-            end_flow(state, one)
+            if not tail_missing(state, one):
+                end_flow(state, one)
         else:
             message_sent(state, one)
         return
@@ -128,8 +143,8 @@ def happen(state: State, one: int) -> None:
 
 @inner
 def start_flow(state: State, at: int) -> None:
-    """Takes a place; the handshake costs a round trip, and on both ways what waits there then."""
-    c, w, f, q, x = state.c, state.w, state.f, state.q, state.x
+    """Takes a place, and begins with a handshake."""
+    c, f, x = state.c, state.f, state.x
     x.counts[N_FREE] -= 1
     one = x.free[x.counts[N_FREE]]
     hops = f.hops[at]
@@ -145,19 +160,23 @@ def start_flow(state: State, at: int) -> None:
     c.delay[one] = f.delay[at]
     c.flow[one] = at
     c.ack[one] = tcp.ACK_SHARE
-    c.phase[one] = HANDSHAKE
+    c.missing[one] = 0.0
+    c.found_by[one] = REPORTED
+    c.closes[one] = f.bytes[at] <= tcp.FIRST_WINDOW
+    c.timeouts[one] = 0
     c.left[one] = f.bytes[at]
     c.rate[one] = 0.0
     c.threshold[one] = np.inf
     c.least_rtt[one] = np.inf
     c.wait_back[one] = 0.0
-    c.receive[one] = tcp.RECEIVER_FIRST
+    c.receive[one] = x.counts[WINDOW] or tcp.RECEIVER_FIRST
+    c.tuned[one] = x.counts[WINDOW] == 0
     c.lost[one] = 0
     c.lost_until[one] = 0.0
     c.who[one] = len(state.s) + at
     c.draws[one] = 0
     c.bottleneck[one] = -1
-    schedule(q, x, one, x.clock[0] + small_leg(state, one, wait_ahead(c, w, x, one)))
+    send_syn(state, one)
 
 
 @inner
@@ -169,13 +188,6 @@ def demote(state: State, one: int) -> None:
     c.demotions[one] = done + 1
     c.demoted_at[one] = f.demoted_at[flow, done + 1] if done + 1 < DEMOTIONS else -1.0
     wait_ahead(c, state.w, state.x, one)
-
-
-@inner
-def small_leg(state: State, one: int, wait: float) -> float:
-    """How long a packet without data takes: it comes after what it has waited for, not with it."""
-    last = tcp.SMALL_FRAME / line_rate(state, one) if wait > 0.0 else 0.0
-    return state.c.delay[one] + wait + last
 
 
 @inner
@@ -202,7 +214,7 @@ def carried_now(held: Held) -> Floats:
     c, w, x = held.state.c, held.state.w, held.state.x
     found = w.carried.copy()
     for one in range(len(c)):
-        if c.phase[one] > ANSWER:
+        if c.phase[one] >= SLOW_START:
             sent = min(c.left[one], c.rate[one] * (x.clock[0] - c.touched[one]))
             for hop in range(c.hops[one]):
                 found[c.path[one, hop], c.band[one]] += sent

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -109,6 +110,7 @@ def send(
         mark_ns=marking_ns(experiment.topology.rate_bps) if experiment.tcp == "dctcp" else 0,
         step_lists=[one for own in lists for one in own],
         seed=run.seed,
+        transport=experiment.transport,
         flow_demotions=[
             [(one.after_byte, bands.index(one.to)) for one in run.demotions(mix)]
             for mix in experiment.flows
@@ -155,11 +157,13 @@ def send(
     delay = experiment.topology.delay
     # Only what is true of a simulation: it has no packets to bundle and no ports to read back, and
     # a round trip is calculated, not measured.
-    network = {
+    network: dict[str, Any] = {
         "tcp": experiment.tcp,
         "delay_asked_ns": delay.ns,
         "delay_strict": delay.strict,
     }
+    if experiment.transport.window_byte is not None:
+        network["tcp_window_byte"] = experiment.transport.window_byte
     return Performance(network, measured={}, simulated=True, cautions=cautions(experiment))
 
 

@@ -50,9 +50,8 @@ def window_now(c: Table, one: int, now: float) -> float:
     if c.phase[one] != AVOIDANCE:
         return window
     grown = tcp.grown(window, rate * (now - c.touched[one]), c.lost[one] > 0)
-    if window >= rate * tcp.MEASURABLE_NS and (c.bottleneck[one] > 0 or window > c.receive[one]):
-        return grown
-    return max(window, min(grown, c.receive[one]))
+    held = max(window, min(grown, c.receive[one]))
+    return grown if c.tuned[one] and held >= rate * tcp.MEASURABLE_NS else held
 
 
 @inner

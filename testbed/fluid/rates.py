@@ -7,27 +7,25 @@ looked at: those that share a link with the change, and from there on through fu
 
 import numpy as np
 
-from testbed.fluid import tcp
-from testbed.fluid.chance import draw
 from testbed.fluid.filling import fill
 from testbed.fluid.heap import schedule
 from testbed.fluid.inner import inner
+from testbed.fluid.losses import answer_losses
 from testbed.fluid.queues import (
     ahead_of,
-    backlog,
     hop_of,
     left_now,
     window_now,
 )
 from testbed.fluid.state import (
-    ANSWER,
-    AVOIDANCE,
     FINAL,
     HAS_FLOORS,
     IDLE,
     N_DIRTY,
     N_SPLIT,
+    SLOW_START,
     STAMP,
+    TIMERS,
     Scratch,
     Table,
 )
@@ -175,6 +173,9 @@ def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
     for at in range(touched):
         if w.inside[x.touched[at]] == stamp:
             answer_losses(c, w, x, x.touched[at])
+    if x.counts[TIMERS]:  # of what is left some may be missing now
+        for at in range(members):
+            reschedule(c, q, x, x.members[at])
 
 
 @inner
@@ -228,49 +229,13 @@ def share_out(c: Table, w: Table, x: Scratch, members: int, touched: int) -> Non
 
 
 @inner
-def answer_losses(c: Table, w: Table, x: Scratch, link: int) -> None:
-    """A queue that would hold more than its limit loses the rest; whoever lost some slows down."""
-    now = x.clock[0]
-    held = 0.0
-    one = w.first[link]
-    while one >= 0:
-        hop = hop_of(c, one, link)
-        if c.bottleneck[one] == hop:
-            held += backlog(c, one, now)
-        one = c.after[one, hop]
-    if held <= w.limit[link]:
-        return
-    share = 1.0 - w.limit[link] / held
-    one = w.first[link]
-    while one >= 0:
-        hop = hop_of(c, one, link)
-        if c.bottleneck[one] == hop and now >= c.lost_until[one]:
-            c.lost_until[one] = now + 2.0 * c.delay[one] + held / w.capacity[link]
-            packets = backlog(c, one, now) / tcp.PAYLOAD
-            if draw(c, x, one) < 1.0 - np.exp(-share * packets):
-                slow_down(c, one)
-        one = c.after[one, hop]
-
-
-@inner
-def slow_down(c: Table, one: int) -> None:
-    """A connection hears of a loss."""
-    c.lost[one] = 1
-    c.window[one] = max(tcp.LEAST_WINDOW, tcp.BACKOFF * c.window[one])
-    c.threshold[one] = c.window[one]
-    if c.phase[one] != FINAL:
-        c.phase[one] = AVOIDANCE
-        c.round_end[one] = np.inf
-
-
-@inner
 def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
     """When a connection next needs attention: its round is over, it is demoted, or all is sent."""
     partner = c.partner[one]
     if partner >= 0 and c.split[min(one, partner)]:
         schedule_pair(c, q, x, min(one, partner))
         return
-    if c.phase[one] <= ANSWER:
+    if c.phase[one] < SLOW_START:
         return
     due = c.round_end[one]
     if c.rate[one] > 0.0:

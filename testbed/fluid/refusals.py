@@ -40,11 +40,6 @@ def of_the_machine(experiment: Experiment) -> Iterator[str]:
             f"tcp: {experiment.tcp} is not simulated, only {' and '.join(TCP)} are: take one of "
             f"them, or {ELSEWHERE}"
         )
-    if experiment.transport.window_byte is not None:
-        yield (
-            "tcp.window: the simulation knows the kernel's own windows only: leave it out, or "
-            f"{ELSEWHERE}"
-        )
     if experiment.transport.rto_min_ns is not None:
         yield f"tcp.rto_min: a simulation has no timers to set: leave it out, or {ELSEWHERE}"
     if experiment.sample is not None:

@@ -20,6 +20,8 @@ from testbed.fluid.heap import schedule
 from testbed.fluid.held import hold
 from testbed.fluid.paths import Integers, Paths
 from testbed.fluid.step_tables import StepList, left_byte, step_tables
+from testbed.fluid.transport import CUBIC, open_windows, settle_transport
+from testbed.spec.transport import Transport
 from topologies import Topology
 from workloads.schedule import Schedule
 
@@ -52,6 +54,7 @@ class Simulation:
         step_lists: Sequence[StepList] = (),
         seed: int = 0,
         flow_demotions: Sequence[Sequence[tuple[int, int]]] = (),
+        transport: Transport = CUBIC,
     ) -> None:
         """`flow_levels`: of each mix. `mark_ns`: ports mark what has waited longer; 0: never.
 
@@ -99,8 +102,9 @@ class Simulation:
                 x=state.scratch(room, len(capacity), count, floors),
             )
         )
-        self._add_streams(ways)
         counts = self.state.x.counts
+        settle_transport(counts, transport, limits, marks=mark_ns > 0)
+        self._add_streams(ways)
         counts[state.ISOLATES] = bands[0].queue_per_flow
         counts[state.HAS_FLOORS] = any(floors)
         counts[state.SEED] = seed
@@ -198,7 +202,7 @@ class Simulation:
         """What has not left its bottleneck yet of the messages handed to these streams."""
         some = self.state.c[list(streams)]
         sent = some["rate"] * (self.state.x.clock[0] - some["touched"])
-        return float((some["left"] - sent + some["queued"]).sum())
+        return float((some["left"] - sent + some["missing"] + some["queued"]).sum())
 
     def message_delay_ns(self, stream: int) -> float:
         """How long a small message takes on this stream's way now."""
@@ -262,9 +266,8 @@ class Simulation:
             if way.levels is not None:
                 mine["level"][at, : len(way.levels)] = way.levels
             mine["band"][at] = way.level
-        mine["window"], mine["threshold"] = tcp.FIRST_WINDOW, np.inf
         mine["least_rtt"], mine["bottleneck"] = 2 * delay, -1
-        mine["ack"], mine["receive"] = tcp.ACK_SHARE, tcp.RECEIVER_FIRST
+        open_windows(mine, self.state.x.counts)
         mine["who"] = np.arange(count)
         feeders = c[count : 2 * count]
         mine["partner"], feeders["partner"] = np.arange(count, 2 * count), np.arange(count)

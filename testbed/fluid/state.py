@@ -20,8 +20,8 @@ Table = Any  # a structured array; numpy's types know nothing of its columns
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-# HANDSHAKE: its SYN is under way; ANSWER: the answer to that.
-IDLE, HANDSHAKE, ANSWER, SLOW_START, AVOIDANCE, FINAL = range(6)
+# HANDSHAKE: its SYN is under way; ANSWER: the answer to that; LOST: it waits for a timer.
+IDLE, HANDSHAKE, ANSWER, LOST, SLOW_START, AVOIDANCE, FINAL = range(7)
 MESSAGES = 64  # of a stream that may be under way at once
 # Fixed widths: another width would be another type, compiled once more.
 HOPS = 6  # up to the core of a fat tree and down again
@@ -67,6 +67,8 @@ class Scratch(NamedTuple):
 
 # Places in Scratch.counts
 N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, N_SPLIT, ISOLATES, HAS_FLOORS, SEED = range(10)
+TIMERS = 10  # whether packets are lost as a rule, so that timers matter
+WINDOW = 11  # what receivers have room for; 0: as they tune it
 
 
 def table(count: int, **columns: Any) -> Table:
@@ -88,8 +90,16 @@ def connections(count: int) -> Table:
         least_rtt=[FLOAT],
         round_end=[FLOAT],
         receive=[FLOAT],  # the window that its receiver gives
+        tuned=[INT],  # whether that is the receiver's own tuning, not a fixed size
         lost=[INT],  # whether it ever lost a packet
         lost_until=[FLOAT],  # one loss a round trip is all that TCP answers
+        missing=[FLOAT],  # of its last bytes: lost, and nothing behind them will report it
+        found_by=[INT],  # which timer finds that out (losses.py)
+        at_once=[INT],  # whether all that is left was sent at one instant
+        closes=[INT],  # a packet of its own says that it was the last, sent with it
+        quickest=[FLOAT],  # the shortest round trip that TCP has seen
+        opens=[INT],  # whether it is a SYN that a timer will send again
+        timeouts=[INT],  # in a row
         touched=[FLOAT],  # `left` is as of then
         hops=[INT],
         path=[INT, HOPS],  # link by link, to the receiver

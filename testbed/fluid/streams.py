@@ -14,11 +14,13 @@ from testbed.fluid.state import (
     AVOIDANCE,
     FINAL,
     IDLE,
+    LOST,
     MESSAGES,
     SLOW_START,
     State,
     Table,
 )
+from testbed.fluid.timers import report_missing, send_window, tail_missing
 
 
 @njit(cache=True)
@@ -39,7 +41,9 @@ def post(state: State, stream: int, size: float) -> bool:
         next_message(state, stream, True)
         return True
     c.queued[stream] += size
-    if c.split[stream]:
+    if c.phase[stream] == LOST:
+        report_missing(state, stream)
+    elif c.split[stream]:
         feed(state, stream, size)
     return True
 
@@ -52,7 +56,7 @@ def next_message(state: State, stream: int, idle: bool) -> None:
     c.left[stream] = s.sizes[stream, s.head[stream]]
     c.touched[stream] = now
     if idle:
-        if now - s.busy_ns[stream] > tcp.MEASURABLE_NS:
+        if c.tuned[stream] and now - s.busy_ns[stream] > tcp.PAUSE_NS:
             c.receive[stream] = np.inf  # for its receiver the pause is a round trip
         rested = tcp.rested(c.window[stream], now - s.busy_ns[stream])
         if rested < c.window[stream]:
@@ -70,8 +74,10 @@ def next_message(state: State, stream: int, idle: bool) -> None:
     else:
         c.phase[stream] = AVOIDANCE
         c.round_end[stream] = np.inf
+    c.timeouts[stream] = c.found_by[stream] = 0
+    c.at_once[stream] = c.phase[stream] == FINAL
     if idle:
-        join(c, w, x, stream)
+        send_window(state, stream)
     else:
         for hop in range(c.hops[stream]):
             touch(w, x, c.path[stream, hop])
@@ -82,6 +88,18 @@ def next_message(state: State, stream: int, idle: bool) -> None:
 def message_sent(state: State, stream: int) -> None:
     c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
     now = x.clock[0]
+    if c.missing[stream] > 0.0:
+        if c.split[stream]:
+            merge(state, stream)
+        if s.waiting[stream] == 1:
+            tail_missing(state, stream)
+            return
+        # What is sent behind it reports it.
+        c.left[stream] = c.missing[stream]
+        c.missing[stream] = 0.0
+        for hop in range(c.hops[stream]):
+            touch(w, x, c.path[stream, hop])
+        return
     # A message that fitted into the window grows it no further: it was not what held TCP back.
     arrival = now + last_leg(state, stream)
     if s.arriving[stream]:

@@ -4,6 +4,8 @@ Each rule stands for something that the virtual engine's kernel (CUBIC) was seen
 docs/fluid.md says what each one is worth.
 """
 
+import numpy as np
+
 from testbed.fluid.inner import inner
 
 PAYLOAD = 1448.0  # of a frame of 1,514 bytes, as the shaper counts it
@@ -20,22 +22,67 @@ EAGER_GROWTH = 0.05
 FRIENDLY_GROWTH = 3 * (1 - BACKOFF) / (1 + BACKOFF) * PAYLOAD
 LEAST_WINDOW = 2 * PAYLOAD
 # A receiver opens its window by the time from an acknowledgement to the data that answer it, once
-# that is so long that its clock can measure it, which ticks in milliseconds. Then it opens far: by
-# all that it has read so far. (Not if the queue is at its sender's own port: seen, not explained.)
-MEASURABLE_NS = 2.0e6
+# that is so long that its clock can measure it, which ticks in milliseconds. Then it gives twice
+# what came in such a time, which is always more than is asked.
+MEASURABLE_NS = 1.0e6
+PAUSE_NS = 2.0e6  # of a sender, which its receiver takes for a round trip
 RECEIVER_FIRST = 95 * PAYLOAD  # what it takes until then
 FREE_BYTE = 2 * PAYLOAD  # frames that a shaper lets pass at once after a pause
-RESTART_NS = 2.0e8  # idle for longer: the window is halved for every such time
 # HyStart: its ACK train may last half a round trip, plus half of four largest packets' time.
 HYSTART_LEAST = 16 * PAYLOAD
 HYSTART_BURST = 4 * 65536.0
 HYSTART_MOST_NS = 1.0e6
+
+# A queue that is shorter than what the kernel's receivers give to one connection (docs/virtual.md,
+# "What holds a flow") is filled by a connection alone: there packets are lost as a rule.
+ALONE = 124 * PAYLOAD
+# Timers ring at ticks of the kernel's clock, and long ones less exactly: by eight ticks from 63 on,
+# by 64 from 504 on, and so on.
+TICK_NS = 4.0e6
+EXACT_TICKS, COARSER = 63.0, 8.0
+SYN_NS = 1.0e9
+SYN_ALIKE = 4  # after so many SYNs again, each waits twice as long as the one before
+RTO_MIN_NS = 2.0e8  # idle for longer, a window is halved for every such time
+RTO_MOST_NS = 1.2e11
+# To report a loss that nothing behind it does: a probe of the tail, or the time after which what is
+# only reordered would have come. Two round trips more for the former.
+PROBE_NS = 2.0e6
+REPORTING = 3  # packets that arrive behind a lost one have it sent again
+
+
+@inner
+def rings_at(now: float, timeout: float) -> float:
+    """When a timer set now rings: whole ticks, and the one that is under way besides."""
+    ticks = np.ceil(timeout / TICK_NS)
+    grain = TICK_NS
+    while ticks * TICK_NS >= EXACT_TICKS * grain:
+        grain *= COARSER
+    due = (np.floor(now / TICK_NS) + ticks) * TICK_NS
+    return (np.floor(due / grain) + 1.0) * grain
+
+
+@inner
+def syn_timeout(before: int) -> float:
+    """How long a SYN waits for its answer, after so many in vain."""
+    return min(RTO_MOST_NS, SYN_NS * 2.0 ** max(0, before - SYN_ALIKE))
+
+
+@inner
+def data_timeout(rtt: float, before: int) -> float:
+    """How long an acknowledgement is waited for, after so many timeouts in a row."""
+    return min(RTO_MOST_NS, (rtt + RTO_MIN_NS) * 2.0 ** min(before, 20))
 
 
 @inner
 def grown(window: float, sent: float, lost: bool) -> float:
     """A window after `sent` bytes of congestion avoidance."""
     return window + (FRIENDLY_GROWTH * sent / window if lost else EAGER_GROWTH * sent)
+
+
+@inner
+def reduced(window: float) -> float:
+    """What is left of a window after a loss."""
+    return max(LEAST_WINDOW, BACKOFF * window)
 
 
 @inner
@@ -68,7 +115,7 @@ def slow_start_end(window: float, line: float, rtt: float, least_rtt: float) -> 
 @inner
 def rested(window: float, idle_ns: float) -> float:
     """The window after a pause: halved for every timeout that passed, not below the first one."""
-    while idle_ns > RESTART_NS and window > FIRST_WINDOW:
+    while idle_ns > RTO_MIN_NS and window > FIRST_WINDOW:
         window = max(FIRST_WINDOW, 0.5 * window)
-        idle_ns -= RESTART_NS
+        idle_ns -= RTO_MIN_NS
     return window

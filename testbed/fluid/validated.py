@@ -14,6 +14,7 @@ from basics import units
 from testbed.spec import Experiment
 from workloads.schedule import schedule_of
 
+WINDOWS_BYTE = 64_000, 1_000_000
 AT_ONCE_NS = 1_000_000  # replayed flows that begin so close to each other come together
 
 
@@ -63,12 +64,18 @@ def _replayed_together(experiment: Experiment) -> Iterator[int]:
         yield int((np.arange(1, len(starts) + 1) - first).max())
 
 
+def fixed_window(experiment: Experiment) -> int:
+    """What `tcp.window` fixes. The kernel's own tuning is what it was compared on most."""
+    return experiment.transport.window_byte or WINDOWS_BYTE[0]
+
+
 RANGES = (
     Range("queue:", 300, 1000, units.format_packets, lambda one: one.topology.queue_packets),
     Range(
         "rate:", 200_000_000, 10_000_000_000, units.format_rate, lambda one: one.topology.rate_bps
     ),
     Range("delay:", 10_000, 200_000, units.format_time, lambda one: one.topology.delay.ns),
+    Range("window:", *WINDOWS_BYTE, units.format_size, fixed_window),
     Range("senders into one host at once:", 0, 16, str, senders_at_once),
 )
 
