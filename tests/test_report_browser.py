@@ -163,3 +163,17 @@ def test_the_report_of_a_sweep_reads_well_at_every_width(browser: Any, tmp_path:
             assert picture["alt"] > 40
             assert picture["left"] >= 0
             assert picture["right"] <= width
+
+
+def test_up_to_three_policies_are_seen_without_scrolling_the_table(
+    browser: Any, tmp_path: Path
+) -> None:
+    three = {name: SIX[name] for name in list(SIX)[:3]}
+    path = report.write(run_folders.write(tmp_path / "out", Folder(effects=three, seeds=(0, 1))))
+    for width in (1000, 1200, 1400):
+        open_at(browser, path, width)
+        hidden = browser.execute_script(
+            "const around = document.querySelector('table.main').parentElement;"
+            "return around.scrollWidth - around.clientWidth;"
+        )
+        assert hidden <= 0, width
