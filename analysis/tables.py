@@ -186,18 +186,19 @@ def table(summary: Mapping[str, Any]) -> FoldingTable:
         verdict = entry["fidelity"]["verdict"]
         warning = "" if verdict == "faithful" else f"\n({verdict})"
         shown.add_column(escape(entry["title"]) + warning, justify="right")
+    apart = " " if len(policies) <= 2 else "\n"  # or an interval would be broken anywhere
     for row in comparison_table(summary):
-        texts = [_terminal(cell) for cell in row.cells]
+        texts = [_terminal(cell, apart) for cell in row.cells]
         shown.add_row(escape(f"{row.group}, {row.name}"), *texts)
     return shown
 
 
-def _terminal(cell: TableField) -> str:
+def _terminal(cell: TableField, apart: str) -> str:
     if not cell.change:
         return cell.value
     beside = cell.interval or CLARITY["few"]
     style = STYLES[cell.verdict]
-    return f"{cell.value}\n[{style}]{cell.change} ({beside})[/{style}]"
+    return f"{cell.value}\n[{style}]{cell.change}{apart}({beside})[/{style}]"
 
 
 def _wanted(summary: Mapping[str, Any]) -> Iterator[tuple[str, Metric, str]]:

@@ -213,7 +213,10 @@ def _said_experiment(first: Results, second: Results) -> Iterator[Any]:
         yield f"{len(found) - MOST_KEYS} more keys differ."
 
 
-def _table(pair: PolicyPair, rows: list[MetricChange]) -> FoldingTable:
+def _table(pair: PolicyPair, rows: list[MetricChange]) -> FoldingTable | str:
+    """What moved; a line, if nothing has."""
+    if rows and not any(row.moved for row in rows):
+        return f"{pair.name}: all {len(rows)} metrics are the same in both."
     table = FoldingTable(
         title=escape(f"What changed: {pair.name}"), title_justify="left", caption_justify="left"
     )

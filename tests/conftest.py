@@ -40,7 +40,6 @@ PYTHON_313 = next(
     ),
     None,
 )
-TRACE_PROCESSOR = which("trace_processor_shell") or which("trace_processor")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,8 +60,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["tshark"] = "tshark is not installed: GIVEWAY_TSHARK=yes scripts/setup.sh"
     if PYTHON_313 is None:
         missing["python313"] = "there is no Python 3.13 here"
-    if TRACE_PROCESSOR is None:
-        missing["perfetto"] = "Perfetto's trace_processor_shell is not on the PATH"
     if which(SSHD) is None:
         missing["sshd"] = "no SSH server is installed: GIVEWAY_SSHD=yes scripts/setup.sh"
     try:

@@ -179,3 +179,13 @@ def test_a_simulation_of_an_earlier_version_shows_nothing_as_measured(
     assert "Link delay asked for" in page
     for measured in ("Idle round trip measured", "Segmentation offload", "Dilation"):
         assert (measured in page) == (verdict == "faithful")
+
+
+def test_no_interval_is_broken_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    effects = {name: Effect(small=small) for name, small in (("a", 3.0), ("b", 2.0), ("c", 1.5))}
+    out = run_folders.write(tmp_path / "out", Folder(effects=effects))
+    report.write(out)
+    console = Console(width=80, record=True, file=(tmp_path / "terminal").open("w"))
+    console.print(tables.table(json.loads((out / "summary.json").read_text())))
+    said = console.export_text()
+    assert said.count("(") == len(re.findall(r"\([^()│]+\)", said)) > 10

@@ -88,6 +88,8 @@ def test_doctor_says_what_the_machine_can_do() -> None:
 def test_help_lists_the_environment() -> None:
     done = giveway("--help")
     assert all(name in done.stdout for name in ENVIRONMENT)
+    _, *lines = done.stdout.splitlines()
+    assert not [line for line in lines if "..." in line or len(line) > 80]  # none is cut
 
 
 def test_every_variable_that_commands_read_is_in_the_help() -> None:

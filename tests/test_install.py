@@ -5,12 +5,14 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from setup import CODE, DATA, FOR_TEACHERS
 from testbed import __version__
+from tests import first_steps
 from tests.conftest import PYTHON_313, REPOSITORY
 
 
@@ -90,19 +92,19 @@ def test_other_peoples_environments_get_no_modules_of_ours(python: Path, empty: 
     assert not set(loaded.stdout.split()) & set(CODE)
 
 
+def starting(python: Path, folder: Path, **variables: str) -> first_steps.Started:
+    """Programs of an environment, in a folder."""
+
+    def start(words: Sequence[str], more: dict[str, str]) -> first_steps.Done:
+        program = python.with_name(words[0])
+        return done(program, *words[1:], cwd=folder, **variables, **more)
+
+    return start
+
+
 def test_commands_work_from_an_empty_folder(python: Path, empty: Path, tmp_path: Path) -> None:
+    first_steps.look_around(starting(python, empty))
     giveway = python.with_name("giveway")
-    for words, said in {
-        ("--version",): f"giveway {__version__}",
-        ("list",): "quickstart.yaml",
-        ("reproduce",): "thesis/figure-4.7",
-        ("doctor",): "fluid",
-    }.items():
-        found = done(giveway, *words, cwd=empty)
-        assert found.returncode == 0, found.stderr
-        assert said in found.stdout
-    as_module = done(python, "-m", "giveway", "--version", cwd=empty)
-    assert as_module.stdout == f"giveway {__version__}\n"
     unbuilt = done(giveway, "doctor", cwd=empty, GIVEWAY_CACHE=str(tmp_path / "cache"))
     assert "giveway build-kernel" in unbuilt.stdout
     assert "make virtual" not in unbuilt.stdout
@@ -123,21 +125,19 @@ def test_it_simulates_from_an_empty_folder(python: Path, empty: Path, tmp_path: 
 def test_it_installs_and_simulates_with_python_3_13(
     wheel: Path, empty: Path, tmp_path: Path
 ) -> None:
+    """With what pip finds newest today, not with what is pinned."""
     place = tmp_path / "environment"
     assert done(str(PYTHON_313), "-m", "venv", place, cwd=empty).returncode == 0
     put = done(place / "bin" / "pip", "install", "-q", wheel, cwd=empty)
     assert put.returncode == 0, put.stderr
-    simulates(place / "bin" / "python", empty, tmp_path / "cache")
+    python = place / "bin" / "python"
+    first_steps.look_around(starting(python, empty))
+    simulates(python, empty, tmp_path / "cache")
 
 
 def simulates(python: Path, empty: Path, cache: Path) -> None:
-    words = ["run", "quickstart", "--engine", "fluid", "--seed", "0", "--out", "first"]
-    found = done(python.with_name("giveway"), *words, cwd=empty, GIVEWAY_CACHE=str(cache))
-    assert found.returncode == 0, found.stderr
+    found = first_steps.simulate(starting(python, empty, GIVEWAY_CACHE=str(cache)))
     assert (empty / "first" / "report.html").is_file()
-    here = done(sys.executable, "-m", "testbed", *words[:-1], empty / "here", cwd=REPOSITORY)
-    [theirs], [ours] = (
-        [line for line in run.stdout.splitlines() if line.startswith("digest: ")]
-        for run in (found, here)
-    )
-    assert theirs == ours
+    words = [*first_steps.QUICKSTART, str(empty / "here")]
+    here = done(sys.executable, "-m", "testbed", *words, cwd=REPOSITORY)
+    assert found == first_steps.digest(here.stdout)

@@ -117,6 +117,8 @@ def test_what_is_wrong_or_missing_is_worth_less_and_gives_nothing_away(
     theirs = " ".join(answer.values())
     assert "640" not in one.said or "640" in theirs
     assert "prediction" not in one.said  # whether it was good would say where the number is
+    run_without_digest = "measured" in answer and "digest" not in answer
+    assert ("digest: missing" in one.said) == run_without_digest
 
 
 def test_a_steps_run_has_the_students_seed(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """`--pcap`: packets of a link in experiment time, and a run that does not notice."""
 
 import json
+import os
 import socket
 import struct
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +14,15 @@ import pytest
 
 from basics.errors import BadInput
 from testbed.cli import commands
-from tests.conftest import giveway
+from testbed.live.stage import SHORTEST_SAMPLE_NS
+from tests.clean_root import copy_checkout
+from tests.conftest import REPOSITORY, giveway
+
+pytestmark = pytest.mark.timeout(700)  # two guests, on a machine that may be busy
 
 LINK, FILE = "s1->h1", "s1-h1.pcap"
 DURATION_NS = 10**9
+SAMPLE_NS = SHORTEST_SAMPLE_NS  # what so short a run takes
 
 
 @dataclass(frozen=True)
@@ -51,13 +58,42 @@ def digest(out: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def captured(small_experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def beside_the_sampler(small_experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small experiment, with flows that start while the sampler is awake, or just after.
+
+    Whatever takes a nanosecond more there makes them late: elsewhere hardly anybody would notice.
+    """
+    place = tmp_path_factory.mktemp("beside")
+    rows = [
+        f"{sample * SAMPLE_NS + 6 * late},{source},{target},8000"
+        for sample in range(1, DURATION_NS // SAMPLE_NS - 1)
+        for late, (source, target) in enumerate((("h2", "h1"), ("h3", "h1"), ("h1", "h2")))
+    ]
+    (place / "beside.csv").write_text("\n".join(["start_ns,src,dst,size_byte", *rows, ""]))
+    text = small_experiment.read_text()
+    more = "flows:\n  - {name: beside, schedule: beside.csv}\n"
+    (place / "beside.yaml").write_text(text.replace("flows:\n", more))
+    return place / "beside.yaml"
+
+
+def played(code: Path, experiment: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """A virtual run by the code of some checkout."""
+    words = ("run", experiment, "--engine", "virtual", "--policy", "fifo", "--out", out, *more)
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed", *map(str, words)],
+        cwd=code, env={**os.environ, "PYTHONPATH": str(code)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def captured(beside_the_sampler: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same virtual run without a capture (`plain`) and with one (`seen`)."""
     place = tmp_path_factory.mktemp("pcap")
-    words = (small_experiment, "--engine", "virtual", "--policy", "fifo", "--out")
-    for name, more in (("plain", ()), ("seen", ("--pcap", LINK))):
-        done = giveway("run", *words, place / name, *more)
-        assert done.returncode == 0, done.stderr
+    played(REPOSITORY, beside_the_sampler, place / "plain")
+    done = played(REPOSITORY, beside_the_sampler, place / "seen", "--pcap", LINK)
     assert f"packets of {LINK}: {place / 'seen'}/*/seed-*/{FILE}" in done.stdout
     return place
 
@@ -66,6 +102,19 @@ def captured(small_experiment: Path, tmp_path_factory: pytest.TempPathFactory) -
 def test_capturing_leaves_the_digest_unchanged(captured: Path) -> None:
     assert digest(captured / "seen") == digest(captured / "plain")
     assert not list((captured / "plain").rglob("*.pcap"))
+
+
+@pytest.mark.virtual
+def test_a_capture_that_took_a_nanosecond_would_show(
+    captured: Path, beside_the_sampler: Path, tmp_path: Path
+) -> None:
+    copy_checkout(tmp_path / "code")
+    module = tmp_path / "code" / "testbed" / "live" / "capture.py"
+    head = "    def drain(self) -> None:\n"
+    assert module.read_text().count(head) == 1
+    module.write_text(module.read_text().replace(head, head + "        time.monotonic_ns()\n"))
+    played(tmp_path / "code", beside_the_sampler, tmp_path / "out", "--pcap", LINK)
+    assert digest(tmp_path / "out") != digest(captured / "plain")
 
 
 @pytest.mark.virtual

@@ -1,12 +1,8 @@
-"""A run as a trace: read back, held against the tables, opened by Perfetto where that is there."""
+"""A run as a trace: read back, held against the tables (Perfetto opens it: test_perfetto_opens)."""
 
-import csv
 import json
-import os
-import subprocess
 from collections import defaultdict
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +11,7 @@ import pytest
 
 from analysis import perfetto
 from analysis.folder import Results, SealedRun, load
-from tests.conftest import TRACE_PROCESSOR, giveway
+from tests.conftest import giveway
 from tests.run_folders import Folder, write
 
 Event = dict[str, Any]
@@ -156,21 +152,3 @@ def test_the_command_writes_a_trace_into_the_folder_of_each_run(results: Results
         done = giveway("export", results.folder, "--perfetto", *wrong)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert giveway("export", results.folder).returncode == 2
-
-
-@pytest.mark.perfetto
-def test_perfetto_reads_all_of_it(events: list[Event], tmp_path: Path) -> None:
-    trace, query = tmp_path / "trace.json", tmp_path / "query.sql"
-    trace.write_text(json.dumps({"traceEvents": events}))
-    query.write_text(
-        "select (select count(*) from slice) as slices, (select count(*) from counter) as counters,"
-        " (select sum(value) from stats where severity = 'error') as errors;"
-    )
-    done = subprocess.run(
-        [str(TRACE_PROCESSOR), "-q", query, trace],
-        env=dict(os.environ), capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
-    [told] = csv.DictReader(done.stdout.strip().splitlines())
-    assert int(told["slices"]) == sum(event["ph"] == "X" for event in events)
-    assert int(told["counters"]) == sum(len(e["args"]) for e in events if e["ph"] == "C")
-    assert int(told["errors"]) == 0

@@ -1,6 +1,5 @@
 """The report in a real browser: it opens from disk, shows everything, and fits a phone."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,18 +7,10 @@ from typing import Any
 import pytest
 
 from analysis import report, sweep
-from tests import run_folders
+from tests import chromium, run_folders
 from tests.run_folders import Effect, Folder
 
-CHROMIUM = shutil.which("chromium")
-DRIVER = shutil.which("chromedriver")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver on the PATH"
-    ),
-]
+pytestmark = chromium.NEEDED
 
 SIX = {
     name: Effect(small=6.0 - index, medium=2.0, large=1.5, training=1.05 + 0.03 * index)
@@ -45,27 +36,8 @@ FOLDERS = {
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--hide-scrollbars",
-        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
+    with chromium.chromium(tmp_path_factory.mktemp("chromium")) as driver:
+        yield driver
 
 
 def open_at(browser: Any, path: Path, width: int, scheme: str = "light") -> None:
@@ -191,3 +163,17 @@ def test_the_report_of_a_sweep_reads_well_at_every_width(browser: Any, tmp_path:
             assert picture["alt"] > 40
             assert picture["left"] >= 0
             assert picture["right"] <= width
+
+
+def test_up_to_three_policies_are_seen_without_scrolling_the_table(
+    browser: Any, tmp_path: Path
+) -> None:
+    three = {name: SIX[name] for name in list(SIX)[:3]}
+    path = report.write(run_folders.write(tmp_path / "out", Folder(effects=three, seeds=(0, 1))))
+    for width in (1000, 1200, 1400):
+        open_at(browser, path, width)
+        hidden = browser.execute_script(
+            "const around = document.querySelector('table.main').parentElement;"
+            "return around.scrollWidth - around.clientWidth;"
+        )
+        assert hidden <= 0, width

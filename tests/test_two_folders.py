@@ -1,6 +1,7 @@
 """Two folders of runs side by side, and the first record in which two runs part ways."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +110,8 @@ def test_equal_records_are_said_to_be_equal(first: Path, tmp_path: Path) -> None
     second = described(write(tmp_path / "second"))
     said = text(compared(first, second, resamples=2))
     assert "The experiments are the same" in said
+    assert re.search(r"fifo: all \d+ metrics are the same in both\.", said)
+    assert "What changed" not in said  # no table without a row
     assert "6 of 6 runs that both have are the same" in said
     assert "first record" not in said
 

@@ -220,7 +220,7 @@ def profile(
         str | None, typer.Option(help="stretch the iteration to this time, like 280ms")
     ] = None,
 ) -> None:
-    """Measure a model's layers on this machine's CPU and write a layer profile (make torch).
+    """Measure a model's layers on this CPU (needs torch).
 
     Example: giveway profile --model resnet50 --batch 32 --scale-to 280ms --out mine.csv
     """
@@ -249,7 +249,7 @@ def profile(
 
 @app.command("doctor")
 def doctor_(measure: Annotated[bool, typer.Option(help="also measure capacity")] = False) -> None:
-    """Say what this machine can run, and what to do about the rest.
+    """Say what this machine can run, and how to make more work.
 
     Example: giveway doctor --measure
     """
@@ -259,7 +259,7 @@ def doctor_(measure: Annotated[bool, typer.Option(help="also measure capacity")]
 
 @app.command("list")
 def list_(policies: OwnPolicies = None, topologies: OwnTopologies = None) -> None:
-    """Show every experiment, policy, topology, profile and size distribution.
+    """List experiments, policies, topologies, profiles and sizes.
 
     Example: giveway list
     """
@@ -268,7 +268,7 @@ def list_(policies: OwnPolicies = None, topologies: OwnTopologies = None) -> Non
 
 @app.command("build-kernel")
 def build_kernel() -> None:
-    """Build the virtual engine's kernel, once (about 5 minutes), and check it (make virtual).
+    """Build the virtual engine's kernel, once (5 minutes).
 
     Example: giveway build-kernel
     """
@@ -280,7 +280,7 @@ def build_kernel() -> None:
 
 @app.command()
 def clean() -> None:
-    """Remove what runs that were killed have left; runs that are alive are not touched.
+    """Remove what killed runs have left; living ones stay.
 
     Example: giveway clean
     """

@@ -29,7 +29,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
         ] = None,
         seed: Annotated[list[int] | None, typer.Option(help="only this seed (repeatable)")] = None,
     ) -> None:
-        """Write each run as a trace: workers, transfers, flows and ports on one time axis.
+        """Write each run as a trace, for Perfetto.
 
         Example: giveway export runs/first --perfetto --policy fifo --seed 0
         """
@@ -59,7 +59,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
             bool, typer.Option("--all", help="every metric, not those of the report alone")
         ] = False,
     ) -> None:
-        """Say what differs between two runs: in the experiment, in each metric, in the records.
+        """Say what differs between two runs: keys, metrics, records.
 
         Example: giveway compare runs/first runs/second
         """

@@ -43,7 +43,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
             list[str], typer.Argument(help="a command of giveway, with its options")
         ],
     ) -> None:
-        """Run a command on another machine over SSH, and bring its results home.
+        """Run a command on another machine, and bring results home.
 
         Example: giveway on student@lab7 run experiments/quickstart.yaml
         """

@@ -44,10 +44,13 @@ SweepFile = Annotated[
 ]
 
 ENVIRONMENT = {
-    "GIVEWAY_CACHE": "where the kernel and compiled code are kept (~/.cache/giveway)",
-    "GIVEWAY_DEBUG": "1 shows the traceback of what nobody foresaw, as -v does",
+    "GIVEWAY_CACHE": "for kernel and compiled code (~/.cache/giveway)",
+    "GIVEWAY_DEBUG": "1: the traceback of what nobody foresaw, as -v",
     "GIVEWAY_POLICIES": "a folder with policies of your own, as --policies",
     "GIVEWAY_TOPOLOGIES": "a folder with topologies of your own, as --topologies",
-    "GIVEWAY_KERNEL_SOURCE": "a Linux source to build the virtual engine's kernel from",
+    "GIVEWAY_KERNEL_SOURCE": "Linux source for the virtual engine's kernel",
 }
-EPILOG = "Environment: " + "; ".join(f"{name}: {what}" for name, what in ENVIRONMENT.items()) + "."
+# After \b lines stay as they are.
+EPILOG = "\n".join(
+    ["\b", "Environment:", *(f"  {name:22} {what}" for name, what in ENVIRONMENT.items())]
+)

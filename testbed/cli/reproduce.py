@@ -41,7 +41,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
             bool, typer.Option("--write-docs", help="write docs/reproductions.md; needs --all")
         ] = False,
     ) -> None:
-        """Run published results again: the published numbers beside ours, a verdict for each.
+        """Run published results again: their numbers beside ours.
 
         Example: giveway reproduce thesis/figure-4.7
         """

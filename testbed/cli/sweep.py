@@ -65,7 +65,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
         json_: AsJson = False,
         junit: AsJunit = None,
     ) -> None:
-        """Run an experiment at every point of its sweep, and write one report of all.
+        """Run every point of an experiment's sweep; one report of all.
 
         Interrupt it and give the same command again: what is finished is kept. Parts of it, made
         on several machines with --shard, become one with --join (docs/scale.md).

@@ -46,7 +46,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
             list[str] | None, typer.Option("--set", help="override a key: topology.hosts=8")
         ] = None,
     ) -> None:
-        """Find the best settings of a job's transfer policy by simulation, and show the surface.
+        """Find a transfer policy's best settings, by simulation.
 
         Example: giveway tune experiments/transfer-tuning.yaml --over partition,credit
         """

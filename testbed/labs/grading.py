@@ -60,7 +60,8 @@ def _step(step: LabStep, given: Mapping[str, Any], seed: int, play: Play) -> Gra
     if len(digest) >= LEAST_DIGITS and summary["digest"].startswith(digest):
         points += 1
     else:
-        said.append(f"digest: not that of your run: the first {LEAST_DIGITS} digits will do")
+        why = "not that of your run: the" if digest else "missing: the run's last line has it,"
+        said.append(f"digest: {why} first {LEAST_DIGITS} digits will do")
     return GradedAnswer(step.name, points, 4, "; ".join(said))
 
 
