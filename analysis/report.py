@@ -95,6 +95,7 @@ def _shown(results: Results, summary: Summary) -> dict[str, Any]:
         flow_changes=_flow_changes(summary),
         flow_numbers=_flow_numbers(summary),
         unfinished=_unfinished(summary),
+        carried=tables.carried_table(summary),
         absent=absent.told(summary),
         backends=backends.sentences(
             summary["backends"],

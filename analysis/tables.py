@@ -235,3 +235,16 @@ def _cell(entry: Mapping[str, Any], metric: Metric, whose: str) -> TableField:
         words.percent_interval(change["interval_95"]),
         words.verdict(change, metric.better),
     )
+
+
+def carried_table(summary: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """What links carry by tier, policy by policy; nothing where there is one rack alone."""
+    policies = [entry["links"] for entry in summary["policies"].values()]
+    if not any(links.get("carried_racks_byte") for links in policies):
+        return []
+    return [
+        (metric.title.removeprefix("carried by "), [words.size(one[key]) for one in policies])
+        for metric in metrics.of(metrics.LINKS)
+        for key in [f"{metric.name}_byte"]
+        if metric.name.startswith("carried_")
+    ]

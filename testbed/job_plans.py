@@ -49,5 +49,5 @@ def job_plan(run: Run, job: TrainingJob) -> JobPlan:
 
 
 def rank_hosts(job: TrainingJob) -> tuple[str, ...]:
-    """Where its ranks run: workers, then servers."""
-    return job.host_names + job.server_names
+    """Where its ranks run: workers, then servers, then hosts that sum."""
+    return job.host_names + job.server_names + job.summing_names

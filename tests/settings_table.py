@@ -57,6 +57,7 @@ WHOLE_KEYS = {
 # Another value of each key of `reduce`.
 REDUCTIONS = {
     "by": ("{by: rack, chunk: 100 kB}", "who sums for a rack"),
+    "aggregator": ("{by: tree, chunk: 100 kB, aggregator: host}", "whether a rank of its own sums"),
     "degree": ("{by: tree, chunk: 100 kB, degree: 4}", "how many send to one"),
     "chunk": ("{by: tree, chunk: 10 kB}", "what is sent on at once"),
     "across": ("{by: tree, chunk: 100 kB, across: tree}", "who sends to servers"),

@@ -37,6 +37,7 @@ aggregations = st.builds(
     degree_across=st.sampled_from([2, 3]),
     pieces=st.integers(1, 3),
     multicast=st.booleans(),
+    on_hosts=st.booleans(),
 )
 
 
@@ -44,9 +45,9 @@ aggregations = st.builds(
 def test_a_push_sums_every_gradient_once_and_a_pull_brings_the_sum_to_everybody(
     how: Aggregation, count: int, random: Random
 ) -> None:
-    ranks = how.workers + how.servers
+    ranks = how.ranks
     vectors = [sample_numbers(count, rank + 1) for rank in range(how.workers)]
-    vectors += [np.zeros(count, np.float32) for _ in range(how.servers)]
+    vectors += [np.zeros(count, np.float32) for _ in range(how.workers, ranks)]
     sent = Counter[tuple[int, int]]()
     for step in (push, pull):
         parts = [step(rank, how) for rank in range(ranks)]
@@ -60,7 +61,7 @@ def test_a_push_sums_every_gradient_once_and_a_pull_brings_the_sum_to_everybody(
 def received(how: Aggregation) -> dict[int, float]:
     """Vectors that arrive at each rank in a push."""
     found = Counter[int]()
-    for rank in range(how.workers + how.servers):
+    for rank in range(how.ranks):
         for one in push(rank, how).receives:
             found[rank] += one.blocks[1]
     return {rank: blocks / how.blocks for rank, blocks in found.items()}
@@ -78,6 +79,10 @@ def test_what_arrives_where_in_a_push_of_800_workers_in_racks_of_8() -> None:
         assert {tree[800 + server] for server in range(servers)} == {100 / servers}
         across = received(Aggregation(racks, servers, degree=2, across=TREE))
         assert {across[800 + server] for server in range(servers)} == {1 / servers}
+        hosts = received(Aggregation(racks, servers, on_hosts=True))
+        assert {hosts.get(worker, 0) for worker in range(800)} == {0}
+        assert {hosts[800 + servers + rack] for rack in range(100)} == {8}
+        assert {hosts[800 + server] for server in range(servers)} == {100 / servers}
         # Each tree begins elsewhere: no root gets much more than the one vector of the mean.
         assert max(across[root] for root in range(0, 800, 8)) <= 2 + 1.3
 
@@ -111,6 +116,7 @@ def test_an_all_reduce_by_rack_sends_less_than_two_vectors_out_of_a_rack() -> No
 
 REDUCE = {
     "degree": 2, "degree_across": 2, "across": DIRECT, "chunk_byte": 100_000, "multicast": True,
+    "on_hosts": False,
 }  # fmt: skip
 PLAN = JobPlan(
     name="job", aggregation="parameter-server", workers=5, servers=2,
@@ -119,7 +125,9 @@ PLAN = JobPlan(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("told", [{}, {"degree": None}, {"across": TREE}, {"multicast": False}])
+@pytest.mark.parametrize(
+    "told", [{}, {"degree": None}, {"across": TREE}, {"multicast": False}, {"on_hosts": True}]
+)
 def test_a_job_trains_on_links_that_are_numbers(told: dict[str, object]) -> None:
     network = ToyNetwork(replace(PLAN, reduce={**REDUCE, **told}))
     for rank in network.ranks:
@@ -128,17 +136,19 @@ def test_a_job_trains_on_links_that_are_numbers(told: dict[str, object]) -> None
     network.run()
     made = Counter(row[2] for row in network.rows if row[0] == "iterations")
     assert made == dict.fromkeys(range(5), 3)
-    pushed = sum(byte for (a, b), byte in network.carried.items() if b >= 5)
+    pushed = sum(byte for (a, b), byte in network.carried.items() if b in (5, 6))
     assert pushed == 3 * 1200 * (1 if told.get("across") == TREE else 2)
 
 
 @pytest.mark.parametrize("across", [DIRECT, TREE])
 @pytest.mark.parametrize("degree", [None, 2])
 @pytest.mark.parametrize("multicast", [True, False])
+@pytest.mark.parametrize("on_hosts", [False, True])
 def test_real_numbers_are_summed_over_sockets(
-    tmp_path: Path, degree: int | None, across: str, multicast: bool
+    tmp_path: Path, degree: int | None, across: str, multicast: bool, on_hosts: bool
 ) -> None:
-    reduce = {**REDUCE, "degree": degree, "across": across, "multicast": multicast}
+    told = {"degree": degree, "across": across, "multicast": multicast, "on_hosts": on_hosts}
+    reduce = {**REDUCE, **told}
     play(replace(SERVED, workers=5, servers=2, racks=(0, 0, 0, 1, 1), reduce=reduce), tmp_path)
 
 
@@ -151,8 +161,11 @@ def test_a_gradient_that_is_lost_is_noticed(
         return replace(part, receives=forgotten)
 
     monkeypatch.setattr("workloads.collectives.aggregation.push", forgetful)
-    with pytest.raises(ArithmeticError, match="the all-reduce gave"):
-        play(replace(SERVED, workers=5, servers=2, racks=(0, 0, 0, 1, 1), reduce=REDUCE), tmp_path)
+    for told in ({}, {"on_hosts": True}):
+        reduce = {**REDUCE, **told}
+        plan = replace(SERVED, workers=5, servers=2, racks=(0, 0, 0, 1, 1), reduce=reduce)
+        with pytest.raises(ArithmeticError, match="the all-reduce gave"):
+            play(plan, tmp_path)
 
 
 # ---- at the door
@@ -174,6 +187,19 @@ SERVERS = "aggregation: parameter-server, workers: 8, servers: 2, servers_on: ra
     [
         (SERVERS + "reduce: {by: tree, degree: 1}", "reduce.degree: found 1; it must be a whole"),
         (SERVERS + "reduce: {by: rack, degree: 3}", "reduce.degree: found beside by: rack"),
+        (
+            SERVERS + "reduce: {by: rack, aggregator: moon}",
+            "reduce.aggregator: found 'moon', an unknown aggregator",
+        ),
+        (
+            SERVERS.replace("workers: 8", "workers: [h1, h2, h3, h4]")
+            + "reduce: {by: rack, aggregator: host}",
+            "reduce.aggregator: found host, but a rack has no host without a worker",
+        ),
+        (
+            SERVERS.replace("workers: 8", "workers: 10") + "reduce: {by: rack, aggregator: host}",
+            "training.0.servers: found 2, but the workers leave 0 hosts",
+        ),
         (SERVERS + "reduce: star", "reduce.by: found 'star', an unknown way to aggregate"),
         (SERVERS + "reduce: rack, stale: 1", "reduce: found in a job whose workers do not wait"),
         (SERVERS + "reduce: rack, transfer: p3", "transfer: found beside reduce"),
@@ -196,6 +222,32 @@ def test_one_aggregator_for_a_single_rack_is_allowed_and_said(tmp_path: Path) ->
     assert load(path).notes == []
     path.write_text(FILE % (SERVERS.replace("8", "4") + "reduce: rack"))
     assert load(path).notes == ["job job: all workers are in one rack: h1 sums for all of them"]
+    path.write_text(FILE % (SERVERS.replace("8", "3") + "reduce: {by: rack, aggregator: host}"))
+    assert load(path).notes == ["job job: all workers are in one rack: h4 sums for all of them"]
+
+
+@pytest.mark.parametrize(
+    ("said", "workers", "servers", "summing"),
+    [
+        ("workers: 8", "h1 h2 h3 h5 h6 h7 h9 h10", "h11", "h4 h8 h12"),
+        ("workers: 3", "h1 h2 h3", "h5", "h4"),
+        ("workers: 4, workers_on: spread", "h1 h5 h9 h2", "h3", "h4 h8 h12"),
+        ("workers: all", "h2 h3 h5 h6 h7 h9 h10 h11", "h1", "h4 h8 h12"),
+        ("workers: [h9, h12, h1]", "h9 h12 h1", "h2", "h11 h4"),
+    ],
+)
+def test_a_host_of_each_rack_with_workers_is_set_aside(
+    tmp_path: Path, said: str, workers: str, servers: str, summing: str
+) -> None:
+    path = tmp_path / "file.yaml"
+    job = SERVERS.replace("workers: 8", said).replace("servers: 2", "servers: 1")
+    path.write_text(FILE % (job + "reduce: {by: rack, aggregator: host}"))
+    for _ in range(2):  # the second time as it was resolved
+        experiment = load(path)
+        [one] = experiment.training
+        assert (" ".join(one.host_names), " ".join(one.server_names)) == (workers, servers)
+        assert " ".join(one.summing_names) == summing
+        path.write_text(experiment.to_yaml())
 
 
 # ---- in the simulation
@@ -231,6 +283,10 @@ def simulated(folder: Path, said: str, queue: str = "1000") -> list[list[int]]:
         ("reduce: {by: rack, chunk: 1 MB, multicast: false}", 3 / 2 + 4 / 2 + 16 / 2),
         ("reduce: {by: rack, chunk: 1 MB}", 3 / 2 + 4 / 2 + 3),
         ("reduce: {by: tree, chunk: 200 kB}", 2 / 2 + 4 / 2 + 2),
+        (
+            "workers_on: spread, reduce: {by: rack, aggregator: host, chunk: 1 MB}",
+            3 / 2 + 6 / 2 + 3,
+        ),
     ],
 )
 def test_an_exchange_takes_what_arithmetic_says(tmp_path: Path, said: str, units: float) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 import topologies
 from analysis.link_use import places
+from analysis.tables import carried_table
 from basics.errors import BadInput
 from testbed.spec import TrainingJob, load
 from tests.conftest import REPOSITORY
@@ -121,3 +122,14 @@ def test_links_are_cables_of_hosts_uplinks_of_racks_or_above() -> None:
     assert set(places(topologies.available()["tor"](2, CABLE).link_names).values()) == {"hosts"}
     racks = topologies.available()["leaf-spine"](4, CABLE, leaves=2, spines=2)
     assert set(places(racks.link_names).values()) == {"hosts", "racks"}
+
+
+def test_a_report_says_what_links_carry_by_tier_where_there_are_racks() -> None:
+    carried = {"carried_hosts_byte": 3e9, "carried_racks_byte": 2e9, "carried_core_byte": 1e9}
+    assert carried_table({"policies": {"fifo": {"links": carried}}}) == [
+        ("cables of hosts", ["3.00\N{NO-BREAK SPACE}GB"]),
+        ("uplinks of racks", ["2.00\N{NO-BREAK SPACE}GB"]),
+        ("links above", ["1.00\N{NO-BREAK SPACE}GB"]),
+    ]
+    alone = {**carried, "carried_racks_byte": 0.0}
+    assert carried_table({"policies": {"fifo": {"links": alone}}}) == []

@@ -1,6 +1,7 @@
 """A training job as its ranks know it: plain data, the same for every engine.
 
-Ranks 0 to `workers` - 1 are the workers; a job with parameter servers has those after them.
+Ranks 0 to `workers` - 1 are the workers; a job with parameter servers has those after them, and
+behind those hosts that do nothing but sum, if it has such.
 """
 
 import zlib
@@ -162,7 +163,10 @@ class JobPlan:
 
     @property
     def ranks(self) -> int:
-        return self.workers + self.servers
+        return self.workers + self.servers if self.reduce is None else self.aggregating.ranks
+
+    def serves(self, rank: int) -> bool:
+        return self.workers <= rank < self.workers + self.servers
 
     @cached_property
     def collective(self) -> Collective:
@@ -209,7 +213,7 @@ class JobPlan:
 
     @property
     def _servers(self) -> range:
-        return range(self.workers, self.ranks)
+        return range(self.workers, self.workers + self.servers)
 
     @cached_property
     def edges(self) -> dict[tuple[int, int], None]:
@@ -237,8 +241,9 @@ class JobPlan:
         All with rank 0, who decides what is sent next; a worker that changes its band with its
         servers, who answer it in the same.
         """
-        if self.reduce is not None:  # servers follow the first worker
-            return [(0, server) for server in self._servers] if self.steered_by else []
+        if self.reduce is not None:  # who computes nothing follows the first worker
+            others = range(self.workers, self.ranks)
+            return [(0, other) for other in others] if self.steered_by else []
         if self.has_servers:
             return self.data_pairs if self.steered_by else []
         return [(rank, 0) for rank in range(1, self.workers)]

@@ -8,18 +8,20 @@ from workloads.part_server import PartServer
 from workloads.parted import PartedWorker
 from workloads.rank import Rank
 from workloads.rank_records import Sink
-from workloads.reduced import ReducedWorker, SummingServer
+from workloads.reduced import ReducedWorker, SummingHost, SummingServer
 from workloads.served import ServedWorker
 from workloads.server import ParameterServer
 from workloads.world import World
 
-AnyRank = Rank | ParameterServer
+AnyRank = Rank | ParameterServer | SummingHost
 
 
 def make_rank(
     plan: JobPlan, number: int, world: World, sink: Sink, cores: Cores | None = None
 ) -> AnyRank:
-    """Begin a worker at the plan's start; a server waits to be asked."""
+    """Begin a worker at the plan's start; a server waits to be asked, a host that sums for sums."""
+    if number >= plan.workers + plan.servers:
+        return SummingHost(plan, number, world)
     if number >= plan.workers:
         return _server_kind(plan)(plan, number, world, sink)
     steering = rebuilt(plan.steered_by).steering if plan.steered_by else None

@@ -63,11 +63,11 @@ class ReducedWorker(Rank):
         self._last_push = (0, 0)  # what was under way then, and when: what the rule learns from
 
     def change_band(self, band: str) -> None:
-        """Servers answer all workers alike: in the band of the first."""
+        """Servers answer all workers alike: in the band of the first. So do hosts that sum."""
         super().change_band(band)
         if self.number == 0:
-            for server in range(self.plan.workers, self.plan.ranks):
-                self._world.tell(server, self.priority)
+            for other in range(self.plan.workers, self.plan.ranks):
+                self._world.tell(other, self.priority)
 
     def underway(self) -> tuple[int, ...]:
         return tuple(layer for group in self._underway for layer in group)
@@ -109,17 +109,33 @@ class ReducedWorker(Rank):
             self.steer(0)
 
 
-class SummingServer(ParameterServer):
-    """Gets sums, and answers each with the model, once for all below it."""
+class Rounds:
+    """Of a rank that computes nothing: its part of every push, and of the pull that answers it."""
 
-    def __init__(self, plan: JobPlan, number: int, world: World, sink: Sink) -> None:
-        super().__init__(plan, number, world, sink)
+    def __init__(self, plan: JobPlan, world: World) -> None:
+        self._plan = plan
         self._pushes, self._pulls = Lane(world), Lane(world)
-        self._feeds = plan.aggregating.fed_by(number - plan.workers)
         self._await(0)
 
-    def remaining_byte(self) -> int:
-        return sum(self._world.unsent_byte(worker) for worker in self._feeds)
+    def _await(self, number: int) -> None:
+        groups = self._plan.pushed_groups
+        group = groups[number % len(groups)]
+
+        def answer() -> None:
+            self._pulls.play(2 * number + 1, pull_byte(self._plan, group), lambda: None)
+            self._await(number + 1)
+
+        self._pushes.play(2 * number, push_byte(self._plan, group), answer)
+
+
+class SummingHost:
+    """Sums for its rack, and hands on what comes back: a rank with no gradient and no model."""
+
+    def __init__(self, plan: JobPlan, number: int, world: World) -> None:
+        self.plan = plan
+        self.number = number
+        self._world = world
+        self._rounds = Rounds(plan, world)
 
     def told(self, source: int, numbers: tuple[int, ...]) -> None:
         [priority] = numbers
@@ -128,12 +144,21 @@ class SummingServer(ParameterServer):
     def message_arrived(self, message: Message) -> None:
         raise NotImplementedError("bytes belong to the pushes and pulls")
 
-    def _await(self, number: int) -> None:
-        groups = self.plan.pushed_groups
-        group = groups[number % len(groups)]
 
-        def answer() -> None:
-            self._pulls.play(2 * number + 1, pull_byte(self.plan, group), lambda: None)
-            self._await(number + 1)
+class SummingServer(ParameterServer):
+    """Gets sums, and answers each with the model, once for all below it."""
 
-        self._pushes.play(2 * number, push_byte(self.plan, group), answer)
+    def __init__(self, plan: JobPlan, number: int, world: World, sink: Sink) -> None:
+        super().__init__(plan, number, world, sink)
+        self._feeds = plan.aggregating.fed_by(number - plan.workers)
+        self._rounds = Rounds(plan, world)
+
+    def remaining_byte(self) -> int:
+        return sum(self._world.unsent_byte(rank) for rank in self._feeds)
+
+    def told(self, source: int, numbers: tuple[int, ...]) -> None:
+        [priority] = numbers
+        self._world.change_band(self.plan.bands[priority])
+
+    def message_arrived(self, message: Message) -> None:
+        raise NotImplementedError("bytes belong to the pushes and pulls")

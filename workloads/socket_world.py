@@ -58,6 +58,8 @@ class SocketWorld:
     ) -> Connection:
         shard = other - self._plan.workers
         name = f"worker {other}" if shard < 0 else f"server {shard}"
+        if shard >= self._plan.servers > 0:
+            name = f"aggregator {shard - self._plan.servers}"
         where = sock.getpeername()[:1]
 
         def broken(why: str) -> None:
@@ -109,17 +111,17 @@ class SocketWorld:
 
     def _numbers(self, number: int, byte: int) -> Numbers:
         """What a rank begins a collective with: a worker its gradient, a server what it has."""
-        serves, pulls = self._number >= self._plan.workers, number % self._plan.phases
-        if serves and pulls:
+        works, pulls = self._number < self._plan.workers, number % self._plan.phases
+        if self._plan.serves(self._number) and pulls:
             return self._summed.pop(number - 1)
-        return sample_numbers(max(1, byte // 4), 0 if serves or pulls else self._number + 1)
+        return sample_numbers(max(1, byte // 4), self._number + 1 if works and not pulls else 0)
 
     def _check(self, number: int, numbers: Numbers) -> None:
         """All-reduces and pulls leave the sum with every worker, pushes with the servers."""
-        serves, last = self._number >= self._plan.workers, self._plan.phases - 1
-        if not serves and number % self._plan.phases == last:
+        ends = number % self._plan.phases == self._plan.phases - 1
+        if self._number < self._plan.workers and ends:
             check_sum(numbers, self._plan.workers)
-        elif serves and number % self._plan.phases != last:
+        elif self._plan.serves(self._number) and not ends:
             self._summed[number] = numbers
 
     def left_byte(self) -> int:

@@ -5,7 +5,7 @@ A placement is the number of jobs whose (first) server each host holds. The eigh
 6+5+5+5, 5+4+4+4+4, seven times 3, and one each. Those by racks know where racks end.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain, repeat, zip_longest
 
 Shape = Callable[[int, int], list[int]]  # (jobs, hosts) -> jobs on the first host, the second …
@@ -62,6 +62,12 @@ def left_by(workers: Sequence[str], racks: Racks) -> list[list[str]]:
     """The racks without these hosts."""
     taken = set(workers)
     return [[host for host in rack if host not in taken] for rack in racks]
+
+
+def last_free(racks: Racks, taken: Collection[str]) -> list[str]:
+    """The last host of each rack that is none of these, where there is one."""
+    left = ([host for host in rack if host not in taken] for rack in racks)
+    return [hosts[-1] for hosts in left if hosts]
 
 
 def place(name: str, jobs: int, servers: int, hosts: Sequence[str]) -> list[tuple[str, ...]]:

@@ -86,10 +86,10 @@ class OrderEverywhere:
         self._jobs = jobs
         self._port = replace(ANY_PORT, jobs=self._known)
         self._levels: dict[str, int] = {}  # as last told
-        # What servers send; that workers pass it on is theirs.
+        # What servers send; that others pass it on is theirs.
         self._broadcasts = {
             job.plan.name: [
-                stream for (a, _), stream in job.streams.data.items() if a >= job.plan.workers
+                stream for (a, _), stream in job.streams.data.items() if job.plan.serves(a)
             ]
             for job in jobs
         }
@@ -144,8 +144,9 @@ def streams_at(
     for job in jobs:
         plan = job.plan
         for rank in (rank for rank in range(plan.ranks) if job.streams.hosts[rank] == host):
-            if not plan.has_servers or (into and rank < plan.workers):
+            serves = plan.serves(rank)
+            if not plan.has_servers or (into and not serves):
                 continue
             ends = [(a, b) for a, b in job.streams.data if (b if into else a) == rank]
             streams = tuple(job.streams.data[pair] for pair in ends)
-            yield ToldApart(server_of[plan.name], job, streams, into or rank < plan.workers, into)
+            yield ToldApart(server_of[plan.name], job, streams, into or not serves, into)

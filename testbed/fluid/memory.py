@@ -45,7 +45,7 @@ def connections(job: TrainingJob) -> int:
     if job.reduce is None:
         return 2 * workers * job.servers
     straight = workers if not job.reduce.multicast else len(set(job.racks))
-    return 2 * workers + (len(set(job.racks)) + straight) * job.servers
+    return 2 * (workers + len(job.summing_names)) + (len(set(job.racks)) + straight) * job.servers
 
 
 def steps(job: TrainingJob) -> int:
@@ -53,7 +53,7 @@ def steps(job: TrainingJob) -> int:
     if job.reduce is None:
         return 0
     pieces = -(-job.model_byte // (job.servers * job.reduce.chunk_byte))
-    return 2 * len(job.host_names) * job.servers * pieces
+    return 2 * len(job.host_names + job.summing_names) * job.servers * pieces
 
 
 def demand_memory(experiment: Experiment) -> None:

@@ -5,6 +5,7 @@ From a run to the configuration of one process a host (workloads/host_process.py
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from basics.bands import tos_of
@@ -36,7 +37,7 @@ class HostConfigs:
         told["sample_ns"] = experiment.sample_ns
         for config in self._hosts.values():
             # Servers first: what they publish is counted from the first of them on.
-            config["ranks"].sort(key=lambda one: one[1] < config["jobs"][one[0]]["plan"]["workers"])
+            config["ranks"].sort(key=partial(_serves_not, config["jobs"]))
             config |= {"turns": self._turn, "board": None, "publish_ns": 0, **told}
             config["awaited"] = [(*door, count) for door, count in config["awaited"].items()]
         order = experiment.host_names.index
@@ -79,3 +80,9 @@ class HostConfigs:
             "awaited": {},
         }
         return self._hosts.setdefault(host, empty)
+
+
+def _serves_not(jobs: list[dict[str, Any]], one: tuple[int, int]) -> bool:
+    """Of a job and a rank there: whether that is no server."""
+    plan = jobs[one[0]]["plan"]
+    return not plan["workers"] <= one[1] < plan["workers"] + plan["servers"]

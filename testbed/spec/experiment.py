@@ -353,7 +353,8 @@ class Experiment(Spec):
         for job in self.training:
             if job.reduce is not None and len(set(job.racks)) == 1:
                 found[
-                    f"job {job.name}: all workers are in one rack: {job.host_names[0]} sums for "
+                    f"job {job.name}: all workers are in one rack: "
+                    f"{(*job.summing_names, job.host_names[0])[0]} sums for "
                     "all of them"
                 ] = None
         return list(found)
@@ -525,6 +526,7 @@ def _planned_job(job: TrainingJob, rate_bps: int) -> dict[str, Any]:
         "barrier": job.barrier,
         "backend": job.backend,
         "servers": list(job.server_names),
+        **({"aggregators": list(job.summing_names)} if job.summing_names else {}),
         "start_ns": job.start_ns,
         "steps": job.steps,
         "staleness": job.staleness,

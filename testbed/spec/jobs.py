@@ -9,9 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from basics import units
-from basics.hints import nearest
-from basics.units import shown
 from policies.cluster.placements import BY_RACK, Racks
+from testbed.spec.job_hosts import hosts_of_workers, hosts_that_sum
 from testbed.spec.job_misfits import BOTH, FORWARD, RING, misfits, misfits_of_its_work
 from testbed.spec.job_values import (
     byte_rate,
@@ -22,7 +21,7 @@ from testbed.spec.job_values import (
     without_layers,
 )
 from testbed.spec.mistakes import At, collected
-from testbed.spec.reduction import Reduction
+from testbed.spec.reduction import HOST, Reduction
 from testbed.spec.transfer import TransferChoice
 from testbed.spec.values import (
     Flag,
@@ -92,6 +91,7 @@ class TrainingJob(Spec):
     )
     _host_names: tuple[str, ...] = PrivateAttr(())
     _racks: tuple[int, ...] = PrivateAttr(())
+    _summing_names: tuple[str, ...] = PrivateAttr(())
     _entry: int = PrivateAttr(0)
 
     @classmethod
@@ -167,6 +167,15 @@ class TrainingJob(Spec):
         return self._racks
 
     @property
+    def summing_names(self) -> tuple[str, ...]:
+        """The hosts that do nothing but sum, a rack each, in the order of the racks' workers."""
+        return self._summing_names
+
+    @property
+    def sums_on_hosts(self) -> bool:
+        return self.reduce is not None and self.reduce.aggregator == HOST
+
+    @property
     def by_rack(self) -> bool:
         """Whether how it aggregates depends on racks."""
         if self.has_servers:
@@ -201,12 +210,13 @@ class TrainingJob(Spec):
                 f"end, {units.format_time(duration_ns)}",
             )
         try:
-            self._host_names = self._found_hosts(tuple(BY_RACK[self.workers_on](racks)))
+            self._host_names = hosts_of_workers(self, racks)
             rack_of = {host: at for at, rack in enumerate(racks) for host in rack}
             self._racks = tuple(rack_of[host] for host in self._host_names)
             self._fits_its_racks()
         except ValueError as error:
             raise At(["workers"], str(error)) from None
+        self._summing_names = hosts_that_sum(self, self._host_names, racks)
         self._entry = 0  # only complaints need it, and a resolved file has other entries
 
     def _fits_its_racks(self) -> None:
@@ -214,36 +224,6 @@ class TrainingJob(Spec):
             odd = collectives.available()[self.aggregation].refuses_racks(self._racks)
             if odd is not None:
                 raise ValueError(f"{self.aggregation} {odd}")
-
-    def _found_hosts(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        if isinstance(self.workers, tuple):
-            there = set(hosts)
-            for name in self.workers:
-                if name not in there:
-                    raise ValueError(f"found {shown(name)}, an unknown host{nearest(name, hosts)}")
-            if len(set(self.workers)) < len(self.workers):
-                raise ValueError("found a host twice; every worker needs a host of its own")
-            found = self.workers
-        else:
-            # A worker beside its own server would not use the network.
-            taken = set(self.server_names)
-            free = tuple(name for name in hosts if name not in taken) if taken else hosts
-            count = len(free) if self.workers == "all" else self.workers
-            if count > len(free):
-                beside = " without a server of this job" if self.has_servers else ""
-                raise ValueError(
-                    f"found {shown(count)} workers, but there are only {len(free)} hosts{beside}"
-                )
-            found = free[: max(0, count)]
-        least = 1 if self.has_servers else 2
-        if len(found) < least:
-            what = f"aggregation: {self.aggregation}"
-            raise ValueError(f"found {len(found)} workers; {what} needs {least} or more")
-        if not self.has_servers:
-            odd = collectives.available()[self.aggregation].refuses(len(found))
-            if odd is not None:
-                raise ValueError(f"found {len(found)} workers; {self.aggregation} {odd}")
-        return found
 
     def _plain_work(self) -> dict[str, Any]:
         if self.whole_byte is None or self.compute_ns is None:

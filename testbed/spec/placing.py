@@ -13,7 +13,6 @@ import topologies
 from basics.hints import nearest
 from basics.units import shown
 from policies.cluster.placements import (
-    BY_RACK,
     PLACEMENTS,
     SERVERS_BY_RACK,
     Racks,
@@ -21,6 +20,7 @@ from policies.cluster.placements import (
     firsts,
     left_by,
 )
+from testbed.spec.job_hosts import hosts_before_servers
 from testbed.spec.job_values import MOST_SERVERS
 from testbed.spec.jobs import TrainingJob
 from testbed.spec.mistakes import At, Mistakes
@@ -162,7 +162,7 @@ def place_by_rack(jobs: Sequence[TrainingJob], racks: Racks) -> list[TrainingJob
         for at, job in enumerate(jobs):
             if not job.has_servers or job.servers_on != name:
                 continue
-            left = order(left_by(hosts_of_workers(job, racks), racks))
+            left = order(left_by(hosts_before_servers(job, racks), racks))
             if job.servers > len(left):
                 why = f"found {job.servers}, but the workers leave {len(left)} hosts"
                 mistakes.add([job.entry, "servers"], why)
@@ -171,10 +171,3 @@ def place_by_rack(jobs: Sequence[TrainingJob], racks: Racks) -> list[TrainingJob
             first += job.servers
     mistakes.refuse()
     return made
-
-
-def hosts_of_workers(job: TrainingJob, racks: Racks) -> Sequence[str]:
-    """Of those that are listed or counted."""
-    if isinstance(job.workers, int):
-        return BY_RACK[job.workers_on](racks)[: max(0, job.workers)]
-    return job.workers if isinstance(job.workers, tuple) else ()

@@ -104,7 +104,8 @@ def server_map(training: Sequence[TrainingJob]) -> ServerMap:
     held: dict[str, list[ServerPort]] = {}
     pushed_to: dict[str, list[ServerPort]] = {}
     for at, job in enumerate(training):
-        for found, hosts in ((held, job.server_names), (pushed_to, job.host_names)):
+        pushing = job.host_names + job.summing_names
+        for found, hosts in ((held, job.server_names), (pushed_to, pushing)):
             for host in hosts if job.has_servers else ():
                 found.setdefault(host, []).append(ServerPort(job.name, job_port(at)))
     jobs = (

@@ -11,6 +11,7 @@ from testbed.spec.values import Flag, SomeSize, Spec, integer, one_of
 from workloads.collectives.aggregation import DIRECT, TREE
 
 RACK = "rack"
+WORKER, HOST = "worker", "host"
 MOST_DEGREE = 1024
 
 
@@ -20,6 +21,7 @@ class Reduction(Spec):
     what: ClassVar[str] = "reduce"
 
     by: Annotated[str, BeforeValidator(one_of("way to aggregate", RACK, TREE))]
+    aggregator: Annotated[str, BeforeValidator(one_of("aggregator", WORKER, HOST))] = WORKER
     degree: Annotated[int, BeforeValidator(integer(2, MOST_DEGREE))] = 2
     chunk_byte: SomeSize = Field(alias="chunk", default=4_000_000)
     across: Annotated[str, BeforeValidator(one_of("way across racks", DIRECT, TREE))] = DIRECT
@@ -43,12 +45,14 @@ class Reduction(Spec):
             "across": self.across,
             "chunk_byte": self.chunk_byte,
             "multicast": self.multicast,
+            "on_hosts": self.aggregator == HOST,
         }
 
     def plain(self) -> dict[str, Any]:
         treed = self.by == TREE or self.across == TREE
         return {
             "by": self.by,
+            **({"aggregator": self.aggregator} if self.aggregator == HOST else {}),
             **({"degree": self.degree} if treed else {}),
             "chunk": units.format_size(self.chunk_byte),
             "across": self.across,
