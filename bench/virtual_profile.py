@@ -87,7 +87,7 @@ def grouped(taken: Iterable[TakenSample], functions: list[tuple[int, str]]) -> C
     addresses = [address for address, _ in functions]
     counted: Counter[str] = Counter()
     for sample in taken:
-        if "kernel" in sample.place:
+        if "[kernel" in sample.place:
             counted[MACHINE] += 1
         elif sample.process == PROGRAMS:
             counted[TASKS] += 1

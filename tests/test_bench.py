@@ -111,9 +111,9 @@ def test_a_benchmark_reports_ratios(name: str, tmp_path: Path) -> None:
 def test_a_profile_tells_the_parts_of_a_guest_apart() -> None:
     functions = [(0x1000, "htb_dequeue"), (0x2000, "tcp_ack"), (0x3000, "mtree_load")]
     taken = [
-        TakenSample("linux", 0x1FFF, "/cache/linux"),
-        TakenSample("linux", 0x2000, "/cache/linux"),
-        TakenSample("linux", 0x3001, "/cache/linux"),
+        TakenSample("linux", 0x1FFF, "/cache/kernel-7.2.11/linux"),
+        TakenSample("linux", 0x2000, "/cache/kernel-7.2.11/linux"),
+        TakenSample("linux", 0x3001, "/cache/kernel-7.2.11/linux"),
         TakenSample("linux", 0xFFFF_FFFF_8000_0000, "[kernel.kallsyms]"),
         TakenSample("uml-userspace", 0x2000, "/usr/bin/python3"),
     ]

@@ -1,8 +1,12 @@
 """What the timeline of an iteration shows of parts: bytes under way, and those held back."""
 
+import re
+from pathlib import Path
+
 import pandas as pd
 
 from analysis.timeline import MOST_PARTS, _between
+from tests.conftest import giveway
 
 
 def parts(*rows: tuple[int, int, int, int]) -> pd.DataFrame:
@@ -25,3 +29,31 @@ def test_thousands_of_parts_are_thinned_out() -> None:
     steps = _between(many, "start_ns", (0, 20_000))
     assert len(steps) < 2 * MOST_PARTS
     assert steps[-1][1] == 0
+
+
+SLICED = """
+name: sliced
+topology: {kind: tor, hosts: 3, rate: 200 Mbit/s, delay: 10 us, queue: 100 packets}
+duration: 500 ms
+training:
+  - {name: ps, profile: resnet32-cpu, model: 300 kB, iteration: 20 ms, barrier: false,
+     aggregation: parameter-server, servers_on: [h1], workers: [h2, h3], transfer: fifo}
+policies: [fifo]
+transfers: [fifo, {policy: bytescheduler, partition: 8 kB, credit: 16 kB}]
+seeds: [0]
+"""
+
+
+def test_a_report_shows_parts_what_is_under_way_and_what_waits(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text(SLICED)
+    out, drawn = tmp_path / "out", tmp_path / "figures"
+    done = giveway("run", tmp_path / "my.yaml", "--engine", "fluid", "--out", out)
+    assert done.returncode == 0, done.stderr
+    done = giveway("report", out, "--figures", drawn)
+    assert done.returncode == 0, done.stderr
+    for panel in ("timeline-0", "timeline-1"):
+        shown = set(pd.read_csv(drawn / f"{panel}.csv", comment="#").series)
+        assert {"forward", "backward", "wait", "transfer", "part", "flight"} <= shown
+    said = re.findall(r"had at most ([\d.]+)\s+kB under way", (out / "report.html").read_text())
+    whole, in_parts = (float(one) for one in said)
+    assert in_parts < whole, "with a credit, something is held back"

@@ -8,7 +8,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from workloads import blank_bytes
 from workloads.loop import READ, WRITE, Loop
@@ -21,8 +21,7 @@ SHORT_BYTE = 1 << 12  # a content up to this goes with its header, in one call
 UNSENT_BYTE = 1 << 16
 
 
-@dataclass(frozen=True)
-class Arrived:
+class Arrived(NamedTuple):
     tag: int
     byte: int
     content: memoryview | None

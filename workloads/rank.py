@@ -170,6 +170,9 @@ class Rank(ABC):
         """Write the transfers whose need is known by now, or never will be."""
         wanted_ns = self._trainee.wanted_ns
         for done in self._unneeded:
+            if len(done.layers) == 1:  # a part: there are thousands
+                self._records.transfer(done, wanted_ns.get(done.layers[0]))
+                continue
             needs = [wanted_ns[layer] for layer in done.layers if layer in wanted_ns]
             self._records.transfer(done, min(needs) if needs else None)
         self._unneeded.clear()

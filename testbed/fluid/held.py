@@ -4,6 +4,9 @@ Each call from Python would take the tuple of arrays apart and look at the type 
 takes longer than most calls do. Here it is done once, when the state is made.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numba
 from numba import njit, types
 from numba.experimental import structref
@@ -33,3 +36,16 @@ structref.define_proxy(Held, HeldType, ["state"])  # type: ignore[no-untyped-cal
 @njit(cache=True)
 def hold(state: State) -> Held:
     return Held(state)
+
+
+def direct(function: Any, *like: Any) -> Callable[..., Any]:
+    """Compiled code for arguments like these. It is called without a look at their types.
+
+    For what is called a hundred thousand times a second: looking takes as long as calling.
+    """
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        plain: Callable[..., Any] = function
+        return plain
+    types_of = [numba.typeof(one) for one in like]  # type: ignore[no-untyped-call]
+    compiled: Callable[..., Any] = function.compile(tuple(types_of))
+    return compiled

@@ -17,7 +17,7 @@ from policies.link import LinkPolicy
 from testbed.fluid import core, state, steps, streams, tcp
 from testbed.fluid.disciplines import demote, port_of, queue_byte
 from testbed.fluid.heap import schedule
-from testbed.fluid.held import hold
+from testbed.fluid.held import direct, hold
 from testbed.fluid.paths import Integers, Paths
 from testbed.fluid.step_tables import StepList, left_byte, step_tables
 from testbed.fluid.transport import CUBIC, open_windows, settle_transport
@@ -123,7 +123,7 @@ class Simulation:
         timers = self._timers
         while True:
             due_ns = min(timers[0][0], until_ns) if timers else until_ns
-            outcome = core.advance(self._held, float(due_ns))
+            outcome = self._advance(self._held, float(due_ns))
             if outcome == core.TOLD:
                 self._pass_on()
             elif outcome == core.NO_ROOM:
@@ -166,7 +166,7 @@ class Simulation:
         return left_byte(self.state.p, self.state.s, player)
 
     def post(self, stream: int, size_byte: float) -> None:
-        if not streams.hand_in(self._held, stream, float(size_byte)):
+        if not self._hand_in(self._held, stream, float(size_byte)):
             raise OverflowError(f"more than {state.MESSAGES} messages wait on one connection")
 
     def window_byte(self, stream: int) -> float:
@@ -220,8 +220,7 @@ class Simulation:
 
     def carried_byte(self) -> npt.NDArray[np.float64]:
         """Bytes on the wire so far, headers included, by link and band."""
-        found = core.carried_now(self._held)[:, : self._bands]
-        return found * (tcp.FRAME / tcp.PAYLOAD)
+        return core.carried_now(self._held)[:, : self._bands] * (tcp.FRAME / tcp.PAYLOAD)
 
     # Building
 
@@ -229,11 +228,12 @@ class Simulation:
         """This is the state from now on."""
         self.state = made
         self._held = hold(made)
+        self._advance = direct(core.advance, self._held, 0.0)
+        self._hand_in = direct(streams.hand_in, self._held, 0, 0.0)
         # Read often: plain numbers come out of these
         self._clock, self._window = made.x.clock.data, made.c["window"].data
-        self._counts, self._told, self._told_kind = (
-            column.data for column in (made.x.counts, made.x.told, made.x.told_kind)
-        )
+        self._counts, self._told = made.x.counts.data, made.x.told.data
+        self._told_kind = made.x.told_kind.data
 
     def _source_ports(self, numbers: Integers) -> Integers:
         return FIRST_EPHEMERAL_PORT + (numbers + self._first_source) % EPHEMERAL_PORTS
