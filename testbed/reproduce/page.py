@@ -59,7 +59,8 @@ def page(parts: dict[str, Part], order: Sequence[str]) -> Iterable[str]:
     yield "Written by `giveway reproduce --all --write-docs`, or entry by entry by"
     yield "`giveway reproduce NAME --write-docs`: do not edit it by hand. Every number has the"
     yield "command that made it beside it. Tolerances and their reasons stand in the files of the"
-    yield "entries, in `experiments/reproduce/`, from before the first comparison."
+    yield "entries, in `experiments/reproduce/`; where a set-up was changed after a look at its"
+    yield "numbers, the entry's note says so."
     yield ""
     yield from _table(("entry", "source", "numbers reproduced", "engine"), [])
     yield from (parts[name].row for name in order if name in parts)
