@@ -3,8 +3,8 @@
 giveway sweep experiments/slack-aware.yaml --engine fluid --out runs/slack
 .venv/bin/python -m scripts.slack_table fluid runs/slack
 
-With `virtual`, the tables of the kernel, from the folder of experiments/slack-aware-kernel.yaml or a
-file of kept results.
+With `virtual`, the tables of the kernel, from the folder of experiments/slack-aware-kernel.yaml or
+a file of kept results.
 """
 
 import re
