@@ -16,7 +16,7 @@ LONG = 12  # rows: a longer table is folded away
 
 
 @dataclass(frozen=True)
-class Part:
+class Written:
     """What the page says of an entry: its row of the first table, and its section."""
 
     row: str
@@ -35,26 +35,26 @@ def write(outcomes: Sequence[Reproduced], order: Sequence[str], docs: Path = DOC
             write_whole(pictures / file, svg)
     path = docs / PAGE
     parts = parts_of(path) | {
-        outcome.name: Part(_row(_summary(outcome)), "\n".join(section(outcome)))
+        outcome.name: Written(_row(_summary(outcome)), "\n".join(section(outcome)))
         for outcome in outcomes
     }
     write_whole(path, "\n".join(page(parts, order)) + "\n")
     return path
 
 
-def parts_of(path: Path) -> dict[str, Part]:
+def parts_of(path: Path) -> dict[str, Written]:
     """What a page that is there says of every entry."""
     if not path.exists():
         return {}
     head, *rest = re.split(r"^## (\S+)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     rows = {line.partition("]")[0]: line for line in head.splitlines() if line.startswith("| [")}
     return {
-        name: Part(rows[f"| [{name}"], f"## {name}\n{body.rstrip()}")
+        name: Written(rows[f"| [{name}"], f"## {name}\n{body.rstrip()}")
         for name, body in zip(rest[::2], rest[1::2], strict=True)
     }
 
 
-def page(parts: dict[str, Part], order: Sequence[str]) -> Iterable[str]:
+def page(parts: dict[str, Written], order: Sequence[str]) -> Iterable[str]:
     yield "# Reproductions"
     yield "Written by `giveway reproduce --all --write-docs`, or entry by entry by"
     yield "`giveway reproduce NAME --write-docs`: do not edit it by hand. Every number has the"
