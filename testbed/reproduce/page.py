@@ -56,8 +56,8 @@ def parts_of(path: Path) -> dict[str, Written]:
 
 def page(parts: dict[str, Written], order: Sequence[str]) -> Iterable[str]:
     yield "# Reproductions"
-    yield "Written by `giveway reproduce --all --write-docs`, or entry by entry by"
-    yield "`giveway reproduce NAME --write-docs`: do not edit it by hand. Every number has the"
+    yield "Written by `giveway reproduce --all --write-docs`, or entry by entry (a name instead of"
+    yield "`--all`): do not edit it by hand. Every number has the"
     yield "command that made it beside it. Tolerances and their reasons stand in the files of the"
     yield "entries, in `experiments/reproduce/`; where a set-up was changed after a look at its"
     yield "numbers, the entry's note says so."
