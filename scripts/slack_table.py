@@ -18,8 +18,10 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis import sweep
 from analysis.look import MARKERS, STYLE, colour
 from scripts import blocks
+from scripts.transport_table import finished
 from testbed.reproduce import kept_results
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -59,7 +61,7 @@ def main(engine: str, source: Path) -> None:
 def read(source: Path) -> dict[tuple[str, str], Cell]:
     """The cells of a sweep's folder, or of a file of kept results."""
     if source.is_dir():
-        rows = pd.read_parquet(source / "summary.parquet")
+        rows = finished(sweep.load(source)).table  # a shard, or one that was stopped, has fewer
     else:
         rows = kept_results.read(source).table
     cells: dict[tuple[str, str], Cell] = {}
