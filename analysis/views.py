@@ -187,7 +187,9 @@ def hosts_at(
         pictures += [_renamed(picture, f"{slug}-{number}") for picture in drawn]
         held = [host for job in results.plan.jobs for host in job.servers]
         tables = [
-            stragglers.host_values(results.of(label)[0], results.plan).to_dict("index")
+            stragglers.host_values(results.of(label)[0], results.plan)
+            .set_index("host")
+            .to_dict("index")
             for label in policies
         ]
         for host in stragglers.hosts(results.plan):

@@ -3,9 +3,11 @@
 giveway sweep experiments/slack-aware.yaml --engine fluid --out runs/slack
 .venv/bin/python -m scripts.slack_table fluid runs/slack
 
-With `virtual`, the tables of the kernel, from a sweep of some of the cells with that engine.
+With `virtual`, the tables of the kernel, from the folder of experiments/slack-aware-kernel.yaml or
+a file of kept results.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +18,11 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis import sweep
 from analysis.look import MARKERS, STYLE, colour
 from scripts import blocks
+from scripts.transport_table import finished
+from testbed.reproduce import kept_results
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "slack-aware.md"
@@ -38,15 +43,10 @@ KEPT, CHEAP = 0.6, 0.02  # of low's gain, where low costs training less than thi
 Cell = dict[tuple[str, str], Any]  # a row of the sweep's table by policy and metric
 
 
-def main(engine: str, folder: Path) -> None:
-    rows = pd.read_parquet(folder / "summary.parquet").astype({"ratio": str, "load": str})
-    cells: dict[tuple[str, str], Cell] = {}
-    names = {name: key for key, name in METRICS.items()}
-    for row in rows.itertuples(index=False):
-        if row.metric in names:
-            cells.setdefault((row.ratio, row.load), {})[row.policy, names[row.metric]] = row
+def main(engine: str, source: Path) -> None:
+    cells = read(source)
     order = [(ratio, load) for ratio in RATIOS for load in LOADS if (ratio, load) in cells]
-    for policy in OURS:
+    for policy in run(cells, OURS):
         blocks.write(PAGE, f"{engine} {policy}", "\n".join(goal(cells, order, policy)))
     picture = DOCS / f"slack-aware-{engine}.png"
     shown_below = [
@@ -56,6 +56,33 @@ def main(engine: str, folder: Path) -> None:
     table = "\n".join([*policies(cells, order), *shown_below])
     blocks.write(PAGE, f"{engine} policies", table)
     pareto(cells, order, engine, picture)
+
+
+def read(source: Path) -> dict[tuple[str, str], Cell]:
+    """The cells of a sweep's folder, or of a file of kept results."""
+    if source.is_dir():
+        rows = finished(sweep.load(source)).table  # a shard, or one that was stopped, has fewer
+    else:
+        rows = kept_results.read(source).table
+    cells: dict[tuple[str, str], Cell] = {}
+    names = {name: key for key, name in METRICS.items()}
+    for row in rows.itertuples(index=False):
+        if row.metric in names:
+            cells.setdefault(place_of(row), {})[row.policy, names[row.metric]] = row
+    return cells
+
+
+def place_of(row: Any) -> tuple[str, str]:
+    """Ratio and load: two axes, or one that names both."""
+    if not hasattr(row, "cell"):
+        return str(row.ratio), str(row.load)
+    ratio, load = re.findall(r"\d+", row.cell)
+    return ratio, load
+
+
+def run(cells: dict[tuple[str, str], Cell], policies: tuple[str, ...]) -> list[str]:
+    """Those policies that were run in every cell."""
+    return [one for one in policies if all((one, "iteration") in cell for cell in cells.values())]
 
 
 def goal(
@@ -111,12 +138,13 @@ def kept(cell: Cell, ours: str, key: str) -> float:
 
 def policies(cells: dict[tuple[str, str], Cell], order: list[tuple[str, str]]) -> Iterator[str]:
     """Every policy's changes: iteration, small, medium and large flows."""
-    yield f"| R | flows/s | {' | '.join(COLUMNS)} |"
-    yield "| --- " * (2 + len(COLUMNS)) + "|"
+    columns = run(cells, COLUMNS)
+    yield f"| R | flows/s | {' | '.join(columns)} |"
+    yield "| --- " * (2 + len(columns)) + "|"
     for place in order:
         found = [
             ", ".join(percent(cells[place][policy, key].change) for key in METRICS)
-            for policy in COLUMNS
+            for policy in columns
         ]
         yield f"| {' | '.join([*place, *found])} |"
 
@@ -142,7 +170,8 @@ def pareto(
     axes.axvline(0, color=colour("muted"), linewidth=1)
     axes.axvspan(-100, 1, color=colour("shade"), linewidth=0, zorder=0)
     axes.text(0.9, 111, "training pays at most 1 %", ha="right", va="top", color=colour("muted"))
-    for at, policy in enumerate(COLUMNS):
+    for policy in run(cells, COLUMNS):
+        at = COLUMNS.index(policy)  # the same look on either engine
         look = {"color": colour(f"policy-{at}"), "marker": MARKERS[at], "linestyle": ""}
         paid = [100 * cells[place][policy, "iteration"].change for place in order]
         left = [100 * (1 + cells[place][policy, "small"].change) for place in order]

@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import look, report, straggler_plots, stragglers
+from analysis import look, report, straggler_plots, stragglers, views
 from analysis.folder import load
 from analysis.summary import summarise
+from analysis.sweep import Grid
 from basics.digests import TABLE_DIGESTS
 from basics.records import NEW_TABLES, TABLES
 from tests import run_folders
@@ -166,3 +168,19 @@ def test_a_folder_of_the_version_before_is_still_read(tmp_path: Path) -> None:
         for path in old.glob(f"*/*/{name}.parquet"):
             path.unlink()
     assert report.write(old).is_file()
+
+
+def test_a_page_of_reproductions_has_a_row_for_each_host(out: Path) -> None:
+    report.write(out)
+    summary = json.loads((out / "summary.json").read_text())
+    place = {"placement": "packed"}
+    grid = SimpleNamespace(
+        axes=[SimpleNamespace(name="placement")],
+        policies=list(APART_MS),
+        points={("packed",): out},
+        summaries={("packed",): summary},
+        title_of=lambda label: label,
+    )
+    panel = views.hosts_at(cast(Grid, grid), "Use of hosts", "use", [place], list(APART_MS))
+    assert [row[0] for row in panel.rows] == stragglers.hosts(load(out).plan)
+    assert panel.rows[0][2] == "10 % / 10 %".replace(" %", "\xa0%")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -204,7 +205,8 @@ def test_an_entry_is_judged_and_its_sweep_is_shared(folder: Path) -> None:
     assert [number["verdict"] for number in written] == ["reproduced", "differs"]
     assert "<svg" in (folder / "out" / "paper" / "bad" / "report.html").read_text()
 
-    path = page.write([good, bad], folder / "docs")
+    names = ["paper/bad", "paper/good", "paper/huge"]
+    path = page.write([good, bad], names, folder / "docs")
     text = path.read_text()
     assert "| [paper/good](#papergood) | a paper | 2 of 2 | fake |" in text
     assert (
@@ -215,6 +217,10 @@ def test_an_entry_is_judged_and_its_sweep_is_shared(folder: Path) -> None:
     for picture in (folder / "docs" / "reproductions").iterdir():
         assert f"({picture.parent.name}/{picture.name})" in text
         assert "var(" not in picture.read_text()
+    assert "Not run for this page: paper/huge." in text
+
+    page.write([replace(good, engine="other")], names, folder / "docs")
+    assert path.read_text() == text.replace("2 of 2 | fake |", "2 of 2 | other |")
 
 
 def test_what_another_engine_gave_is_kept_and_shown_beside(
@@ -322,7 +328,6 @@ def test_the_list_names_every_entry() -> None:
         (["thesis/slack", "--engine", "virtual"], "computed"),
         (["thesis/slack", "--engine", "warp"], "warp"),
         (["thesis/slack", "--beside"], "no points"),
-        (["thesis/slack", "--write-docs"], "--all"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:

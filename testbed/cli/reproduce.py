@@ -8,7 +8,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from basics.errors import BadInput
 from basics.folding import FoldingTable
 from testbed import engines
 from testbed.cli import places
@@ -38,7 +37,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
             bool, typer.Option("--beside", help="also some points on another engine (slow)")
         ] = False,
         write_docs: Annotated[
-            bool, typer.Option("--write-docs", help="write docs/reproductions.md; needs --all")
+            bool, typer.Option("--write-docs", help="write what docs/reproductions.md says of them")
         ] = False,
     ) -> None:
         """Run published results again: their numbers beside ours.
@@ -47,8 +46,6 @@ def add_to(app: typer.Typer, console: Console) -> None:
         """
         from testbed.reproduce import entry
 
-        if write_docs and not all_:
-            raise BadInput("--write-docs: the page is about all entries; add --all")
         if engine is not None:
             engines.resolve(engine)
         chosen = entry.names() if all_ else names or []
@@ -86,7 +83,7 @@ def run_all(
         print("giveway: interrupted; finished runs are kept", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     if write_docs:
-        print_line(console, f"page: {page.write(outcomes)}")
+        print_line(console, f"page: {page.write(outcomes, entry.names())}")
     broken = [(outcome.name, verdict) for outcome in outcomes for verdict in outcome.broken]
     for name, verdict in broken:
         at = ", ".join(f"{axis} {label}" for axis, label in verdict.target.at.items())

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.views import Panel
@@ -14,42 +15,65 @@ PICTURES = "reproductions"
 LONG = 12  # rows: a longer table is folded away
 
 
-def write(outcomes: Sequence[Reproduced], docs: Path = DOCS) -> Path:
-    """The page and its pictures."""
+@dataclass(frozen=True)
+class Written:
+    """What the page says of an entry: its row of the first table, and its section."""
+
+    row: str
+    section: str
+
+
+def write(outcomes: Sequence[Reproduced], order: Sequence[str], docs: Path = DOCS) -> Path:
+    """The page and its pictures with these entries anew; what it says of others stays.
+
+    Some entries take hours: nobody has to run them all to mend one.
+    """
     pictures = docs / PICTURES
     pictures.mkdir(parents=True, exist_ok=True)
     for outcome in outcomes:
         for file, svg in drawn(outcome):
             write_whole(pictures / file, svg)
     path = docs / PAGE
-    write_whole(path, "\n".join(page(outcomes)) + "\n")
+    parts = parts_of(path) | {
+        outcome.name: Written(_row(_summary(outcome)), "\n".join(section(outcome)))
+        for outcome in outcomes
+    }
+    write_whole(path, "\n".join(page(parts, order)) + "\n")
     return path
 
 
-def page(outcomes: Sequence[Reproduced]) -> Iterable[str]:
+def parts_of(path: Path) -> dict[str, Written]:
+    """What a page that is there says of every entry."""
+    if not path.exists():
+        return {}
+    head, *rest = re.split(r"^## (\S+)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    rows = {line.partition("]")[0]: line for line in head.splitlines() if line.startswith("| [")}
+    return {
+        name: Written(rows[f"| [{name}"], f"## {name}\n{body.rstrip()}")
+        for name, body in zip(rest[::2], rest[1::2], strict=True)
+    }
+
+
+def page(parts: dict[str, Written], order: Sequence[str]) -> Iterable[str]:
     yield "# Reproductions"
-    yield "Written by `giveway reproduce --all --write-docs`: do not edit it by hand. Every number"
-    yield "has the command that made it beside it. Tolerances and their reasons stand in the files"
-    yield "of the entries, in `experiments/reproduce/`, from before the first comparison."
+    yield "Written by `giveway reproduce --all --write-docs`, or entry by entry (a name instead of"
+    yield "`--all`): do not edit it by hand. Every number has the"
+    yield "command that made it beside it. Tolerances and their reasons stand in the files of the"
+    yield "entries, in `experiments/reproduce/`; where a set-up was changed after a look at its"
+    yield "numbers, the entry's note says so."
     yield ""
-    yield from _table(
-        ("entry", "source", "numbers reproduced", "engine"),
-        [
-            (
-                f"[{outcome.name}](#{_anchor(outcome.name)})",
-                outcome.entry.source,
-                _score(outcome),
-                outcome.engine,
-            )
-            for outcome in outcomes
-        ],
-    )
-    for outcome in outcomes:
-        yield from section(outcome)
+    yield from _table(("entry", "source", "numbers reproduced", "engine"), [])
+    yield from (parts[name].row for name in order if name in parts)
+    if missing := [name for name in order if name not in parts]:
+        yield ""
+        yield f"Not run for this page: {', '.join(missing)}."
+    for name in order:
+        if name in parts:
+            yield ""
+            yield parts[name].section
 
 
 def section(outcome: Reproduced) -> Iterable[str]:
-    yield ""
     yield f"## {outcome.name}"
     yield f"{outcome.entry.source}: {outcome.entry.shows}. `{outcome.command}`"
     if outcome.entry.note:
@@ -113,6 +137,11 @@ def drawn(outcome: Reproduced) -> Iterable[tuple[str, str]]:
             )
 
 
+def _summary(outcome: Reproduced) -> tuple[str, ...]:
+    name = f"[{outcome.name}](#{_anchor(outcome.name)})"
+    return name, outcome.entry.source, _score(outcome), outcome.engine
+
+
 def _score(outcome: Reproduced) -> str:
     if not outcome.verdicts:
         return "ours alone"
@@ -123,8 +152,11 @@ def _score(outcome: Reproduced) -> str:
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
     yield "| " + " | ".join(header) + " |"
     yield "|" + " --- |" * len(header)
-    for row in rows:
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+    yield from map(_row, rows)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _file(name: str, panel: int, picture: int) -> str:
