@@ -1,9 +1,14 @@
-"""A busy job: tasks that hold what they need for a while, and send nothing."""
+"""A job of a cluster: tasks that hold what they need for a while.
+
+Most are busy and send nothing. One with `work` trains: its tasks are its workers, and its duration
+is what it would take alone.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from basics.resources import Amounts
+from workloads.training_work import TrainingWork
 
 MOST_TASKS = 2_000_000  # of all jobs of a seed; more would not fit in memory
 
@@ -17,6 +22,7 @@ class BusyJob:
     demand: Amounts  # of each task
     gang: bool = True  # all of its tasks run together or none does
     deadline_ns: int | None = None
+    work: TrainingWork | None = None
 
     def earlier(self, by_ns: int) -> "BusyJob":
         deadline_ns = None if self.deadline_ns is None else self.deadline_ns - by_ns

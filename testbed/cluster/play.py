@@ -1,12 +1,52 @@
 """A run's cluster from its first arrival to its end, as rows of the tables."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from basics.resources import GPU, Amounts
 from testbed.cluster.master import Master, Prices
+from testbed.cluster.moments import Timeline
+from testbed.cluster.player import Player, Surroundings
 from testbed.engine import Run
 from testbed.run_folder import Row
 from workloads.busy_job import BusyJob
+
+
+def mastered(run: Run, jobs: Sequence[BusyJob], time: Timeline, player: Player) -> Master:
+    """The mechanism of a cluster whose training jobs an engine plays."""
+    experiment, cluster, policy = run.experiment, run.experiment.cluster, run.choice.link_policy
+    assert cluster is not None
+    assert run.placement is not None
+    topology = experiment.topology
+    racks = {host: at for at, rack in enumerate(topology.graph.racks) for host in rack}
+    around = Surroundings(
+        policy.bands,
+        policy.training,
+        steered=policy.steering is not None,
+        rack=tuple(racks[host] for host in experiment.host_names),
+        loads=player.loads,
+        link_bps=dict(
+            zip(
+                topology.graph.link_names,
+                (link.cable.rate_bps for link in topology.graph.links for _ in range(2)),
+                strict=True,
+            )
+        ),
+    )
+    return Master(
+        jobs,
+        topology.hosts,
+        cluster.capacity(topology.rate_bps),
+        run.placement.scheduler,
+        Prices(cluster.checkpoint.suspend_ns, cluster.checkpoint.resume_ns),
+        time,
+        (player, around),
+    )
+
+
+def jobs_of(run: Run) -> list[BusyJob]:
+    experiment, cluster = run.experiment, run.experiment.cluster
+    assert cluster is not None
+    return cluster.drawn(experiment.topology.rate_bps, experiment.topology.hosts, run.seed)
 
 
 def played(run: Run, on_time: Callable[[int], None]) -> dict[str, list[Row]]:
@@ -15,11 +55,18 @@ def played(run: Run, on_time: Callable[[int], None]) -> dict[str, list[Row]]:
     assert cluster is not None
     assert run.placement is not None
     topology = experiment.topology
-    jobs = cluster.drawn(topology.rate_bps, topology.hosts, run.seed)
     capacity = cluster.capacity(topology.rate_bps)
     prices = Prices(cluster.checkpoint.suspend_ns, cluster.checkpoint.resume_ns)
-    master = Master(jobs, topology.hosts, capacity, run.placement.scheduler, prices)
+    master = Master(jobs_of(run), topology.hosts, capacity, run.placement.scheduler, prices)
     master.run(experiment.duration_ns, on_time)
+    return rows(run, master)
+
+
+def rows(run: Run, master: Master) -> dict[str, list[Row]]:
+    experiment, cluster = run.experiment, run.experiment.cluster
+    assert cluster is not None
+    topology = experiment.topology
+    capacity = cluster.capacity(topology.rate_bps)
     return {
         "stretches": list(stretch_rows(master, experiment.host_names)),
         "submissions": list(submission_rows(master, capacity, topology.hosts)),

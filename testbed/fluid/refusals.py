@@ -72,11 +72,13 @@ def of_job(job: TrainingJob) -> Iterator[tuple[str, str]]:
 
 
 def of_cluster(experiment: Experiment) -> Iterator[str]:
-    for index, entry in enumerate(experiment.cluster.jobs if experiment.cluster else ()):
-        if entry.kind != "busy":
+    if experiment.cluster is None or not experiment.cluster.trains:
+        return
+    for index, choice in enumerate(experiment.policies):
+        if choice.link_policy.tells_jobs_apart:
             yield (
-                f"cluster.jobs.{index}.kind: {entry.kind} jobs, whose speed comes out of the "
-                "network, do not come and go yet: take busy ones, or start them under training:"
+                f"policies.{index}: {choice.policy} tells jobs apart at ports, and those of a "
+                "cluster come and move: take another policy, or start them under training:"
             )
 
 

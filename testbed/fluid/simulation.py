@@ -65,7 +65,7 @@ class Simulation:
         self._first_source = seed % EPHEMERAL_PORTS
         self._bands = len(policy.bands)
         self._paths = Paths(topology)
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int, Callable[[], object]]] = []
         self._counter = itertools.count()
         self.on_ring_done: dict[int, Callable[[], None]] = {}
         self.on_arrival: dict[int, Callable[[], None]] = {}
@@ -116,7 +116,7 @@ class Simulation:
     def now_ns(self) -> int:
         return round(self._clock[0])
 
-    def at(self, time_ns: float, callback: Callable[[], None]) -> None:
+    def at(self, time_ns: float, callback: Callable[[], object]) -> None:
         heapq.heappush(self._timers, (time_ns, next(self._counter), callback))
 
     def run(self, until_ns: int) -> None:
@@ -249,17 +249,47 @@ class Simulation:
         return made
 
     def _add_streams(self, ways: Sequence[Way]) -> None:
+        count = len(ways)
+        mine, feeders = self.state.c[:count], self.state.c[count : 2 * count]
+        self._lay(np.arange(count), ways, mine, feeders)
+        mine["who"] = np.arange(count)
+        mine["partner"], feeders["partner"] = np.arange(count, 2 * count), np.arange(count)
+
+    def lay(self, first: int, ways: Sequence[Way]) -> None:
+        """The streams from this one on, which are idle, go other ways: as new connections."""
+        c, s, count = self.state.c, self.state.s, len(ways)
+        own = slice(first, first + count)
+        feeding = slice(len(s) + first, len(s) + first + count)
+        busy = c["phase"][own].any() or c["phase"][feeding].any() or s["arriving"][own].any()
+        if busy:  # none of them is IDLE, or something is still to arrive
+            raise RunFailed("a training job was moved in the middle of a transfer: report this")
+        s[own] = state.streams(count)
+        for rows, partner in ((own, feeding), (feeding, own)):
+            made = state.connections(count)
+            made["who"], made["partner"] = c["who"][rows], np.arange(partner.start, partner.stop)
+            made["draws"] = c["draws"][rows]
+            c[rows] = made
+        self._lay(np.arange(first, first + count), ways, c[own], c[feeding])
+
+    def paths_of(self, numbers: Integers, ways: Sequence[Way]) -> list[list[int]]:
+        """The links that streams of these numbers would pass on such ways."""
+        ends = np.array([(way.src, way.dst, way.port) for way in ways]).reshape(-1, 3)
+        sources = self._source_ports(numbers)
+        path, *_ = self._paths.there_and_back(ends[:, 0], ends[:, 1], sources, ends[:, 2])
+        return [[link for link in one if link >= 0] for one in path.tolist()]
+
+    def _lay(
+        self, numbers: Integers, ways: Sequence[Way], mine: state.Table, feeders: state.Table
+    ) -> None:
         if not ways:
             return
-        c, count = self.state.c, len(ways)
         src, dst, port = (
             np.array([getattr(way, name) for way in ways], dtype=np.int64)
             for name in ("src", "dst", "port")
         )
         path, back, hops, delay = self._paths.there_and_back(
-            src, dst, self._source_ports(np.arange(count)), port
+            src, dst, self._source_ports(numbers), port
         )
-        mine = c[:count]
         mine["path"], mine["back"], mine["hops"], mine["delay"] = path, back, hops, delay
         for at, way in enumerate(ways):
             mine["level"][at] = way.level
@@ -268,9 +298,6 @@ class Simulation:
             mine["band"][at] = way.level
         mine["least_rtt"], mine["bottleneck"] = 2 * delay, -1
         open_windows(mine, self.state.x.counts)
-        mine["who"] = np.arange(count)
-        feeders = c[count : 2 * count]
-        mine["partner"], feeders["partner"] = np.arange(count, 2 * count), np.arange(count)
         feeders["hops"], feeders["band"] = 1, mine["band"]
 
     def _free(self, low: int, high: int) -> None:

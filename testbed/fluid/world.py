@@ -63,7 +63,8 @@ class JobStreams:
         """
         plan = self.plan
         if plan.reduce is None:
-            return plan.by_message or not plan.one_by_one
+            near = len(self.data) < len(plan.edges)  # two workers of a cluster's job on one host
+            return plan.by_message or not plan.one_by_one or near
         return len(self.data) < len(plan.edges) or plan.aggregating.crosses
 
     def step_lists(self) -> list[StepList]:

@@ -1,0 +1,74 @@
+"""What a training job of a cluster has to do: iterations, and what each computes and sends.
+
+Where it runs is decided later, and how long it takes is the network's to say. What can be said
+beforehand is calculated here: an iteration alone is its compute, then its bytes at the rate of a
+cable, as if nothing of them went while it computes.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from workloads.collectives.parameter_server import shards
+
+Pair = tuple[int, int]  # who sends, to whom: ranks
+
+
+@dataclass(frozen=True)
+class TrainingWork:
+    entry: int  # of the cluster's jobs
+    iterations: int
+    compute_ns: int  # of an iteration of one worker
+    model_byte: int
+    workers: int
+    servers: int  # 0: workers sum in a ring
+    rate_bps: int  # of a host's cable
+    checkpoint_byte: int = 0  # of a host that has none of the job; 0: checkpoints take no bytes
+
+    @property
+    def ranks(self) -> int:
+        return self.workers + self.servers
+
+    @cached_property
+    def between(self) -> Mapping[Pair, int]:
+        """Bytes of an iteration from rank to rank."""
+        workers = range(self.workers)
+        if not self.servers:
+            share = 2 * (self.workers - 1) * self.model_byte // self.workers
+            return {(rank, (rank + 1) % self.workers): share for rank in workers if share}
+        parts = [length for _, length in shards(self.model_byte, self.servers)]
+        up = {
+            (worker, self.workers + at): byte for worker in workers for at, byte in enumerate(parts)
+        }
+        return up | {(server, worker): byte for (worker, server), byte in up.items()}
+
+    def rank_hosts(self, hosts: Sequence[int]) -> tuple[int, ...]:
+        """Of workers, then of servers: each server is beside the worker of its number."""
+        return (*hosts, *hosts[: self.servers])
+
+    def far(self, hosts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+        """(from host, to host, bytes) of an iteration, of what leaves its host."""
+        places = self.rank_hosts(hosts)
+        for (a, b), byte in self.between.items():
+            if places[a] != places[b]:
+                yield places[a], places[b], byte
+
+    @cached_property
+    def sent_byte(self) -> int:
+        """In an iteration, by the host that sends or gets the most, if no two workers share one."""
+        out: Counter[int] = Counter()
+        into: Counter[int] = Counter()
+        for a, b, byte in self.far(range(self.workers)):
+            out[a] += byte
+            into[b] += byte
+        return max([0, *out.values(), *into.values()])
+
+    @property
+    def communicate_ns(self) -> int:
+        return self.sent_byte * 8 * 10**9 // self.rate_bps
+
+    @property
+    def iteration_ns(self) -> int:
+        """Of an iteration alone."""
+        return self.compute_ns + self.communicate_ns
