@@ -39,7 +39,7 @@ def compared(results: Results, pairs: Iterable[Pair], resamples: int) -> Cluster
 
 def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
     """One row a job that came in the window."""
-    jobs, stretches = run.table("submissions"), run.table("stretches")
+    jobs, stretches, sent = map(run.table, ("submissions", "stretches", "checkpoints"))
     submitted, started, ended, deadline = (
         jobs[name].to_numpy(dtype=float)
         for name in ("submitted_ns", "started_ns", "ended_ns", "deadline_ns")
@@ -55,6 +55,8 @@ def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
             "status": jobs["status"],
             "makespan_ns": makespan(jobs),
             "gpu_use": gpu_use(jobs, stretches, plan),
+            "checkpoint_byte": sent["size_byte"].sum() if len(sent) else np.nan,
+            "checkpoint_ns": (sent["end_ns"] - sent["start_ns"]).mean() if len(sent) else np.nan,
         }
     )
     begin, end = plan.window_ns

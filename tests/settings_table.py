@@ -96,6 +96,29 @@ cluster:
 placements: [{placement: srtf}, {placement: fifo, label: last}]
 seeds: [0]
 """
+TRAINED = """
+name: trained
+topology: {kind: tor, hosts: 4, rate: 200 Mbit/s, delay: 10 us, queue: 100 packets}
+duration: 20 s
+cluster:
+  host: {gpu: 2}
+  jobs:
+    - {name: drawn, kind: training, count: 4, arrivals: uniform over 200 ms, demand: {gpu: 1},
+       profile: resnet50-thesis, model: 1 MB, iteration: 20 ms, workers: 2 to 4,
+       iterations: 4 to 20}
+  checkpoint: {suspend: 100 ms, resume: 1 s, size: 3 x model, band: low}
+policies: [strict-priority]
+placements: [{placement: srtf}]
+seeds: [0]
+"""
+A_FLOW = "flows: [{name: web, sizes: web-search, arrivals: 1 per second per host}]\n"
+EPOCHS = TRAINED.replace("iterations: 4 to 20", "epochs: 1 to 5, samples: 100, batch: 25")
+TRAINED_WHOLE = TRAINED.replace(
+    "profile: resnet50-thesis, model: 1 MB, iteration: 20 ms", "bytes: 1 MB, compute: 20 ms"
+)
+TRAINED_SERVED = TRAINED.replace(
+    "workers: 2 to 4", "aggregation: parameter-server, workers: 2 to 4"
+)
 TRACED = (
     CLUSTER[: CLUSTER.index("    - {name: drawn")]
     + """\
@@ -619,19 +642,31 @@ CLUSTERS = (
     clustered("cluster.host.memory", "cluster.host.memory=41 GB", ROOM),
     clustered("cluster.host.disk", "cluster.host.disk=61 GB", ROOM),
     clustered("cluster.jobs.*.name", "cluster.jobs.0.name=other", "names of jobs, and their draws"),
-    Row(
+    clustered(
         "cluster.jobs.*.kind",
-        ("cluster.jobs.0.kind=training",),
-        (replace(NO_CLUSTER, base=CLUSTER, to=("cluster.jobs.0.kind=training",)),),
-        (replace(NO_CLUSTER, base=CLUSTER, to=("cluster.jobs.0.kind=training",)),),
-        (
-            Refused(
-                ("cluster.jobs.0.kind=training",),
-                "cluster.jobs.0.kind: training jobs, whose speed",
-                "training",
-            ),
-        ),
-        CLUSTER,
+        "cluster.jobs.0={name: drawn, kind: busy, count: 4, arrivals: uniform over 200 ms, "
+        "demand: {gpu: 1}, duration: 1 s}",
+        "whether jobs send something",
+        TRAINED.replace(", size: 3 x model, band: low", "") + A_FLOW,
+    ),
+    *(
+        clustered(f"cluster.jobs.*.{key}", f"cluster.jobs.0.{key}={to}", shows, base)
+        for key, to, shows, base in (
+            ("profile", "vgg16-cpu", "what an iteration computes and sends", TRAINED),
+            ("bytes", "2 MB", "what an iteration sends", TRAINED_WHOLE),
+            ("compute", "30 ms", "how long an iteration computes", TRAINED_WHOLE),
+            ("model", "2 MB", "what an iteration sends", TRAINED),
+            ("iteration", "30 ms", "how long an iteration computes", TRAINED),
+            ("aggregation", "parameter-server", "who sends what to whom", TRAINED),
+            ("servers", "2", "who sends what to whom", TRAINED_SERVED),
+            ("fusion", "100 kB", "which layers are sent together", TRAINED),
+            ("barrier", "false", "what a forward pass waits for", TRAINED),
+            ("workers", "3", "workers of a job", TRAINED),
+            ("iterations", "7", "how long a job trains", TRAINED),
+            ("epochs", "3", "iterations of a job", EPOCHS),
+            ("samples", "200", "iterations of a job", EPOCHS),
+            ("batch", "10", "iterations of a job", EPOCHS),
+        )
     ),
     clustered("cluster.jobs.*.trace", "cluster.jobs.0.trace=jobs-2.csv", WHICH_JOBS, TRACED),
     clustered(
@@ -673,6 +708,12 @@ CLUSTERS = (
         "cluster.checkpoint.resume",
         "cluster.checkpoint.resume=3 s",
         "when a task works again after it was resumed",
+    ),
+    clustered(
+        "cluster.checkpoint.size", "cluster.checkpoint.size=1 x model", "bytes sent", TRAINED
+    ),
+    clustered(
+        "cluster.checkpoint.band", "cluster.checkpoint.band=high", "the band of those", TRAINED
     ),
     clustered("placements.*.placement", "placements.0.placement=fifo", "who runs where and when"),
     Row(

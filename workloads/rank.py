@@ -17,7 +17,7 @@ from workloads.rank_records import Exchanged, RankRecords, Sink
 from workloads.world import Message, World
 
 
-class Watcher(Protocol):
+class Follower(Protocol):
     """Who follows a rank from iteration to iteration."""
 
     def iterated(self, rank: "Rank", over: Iteration) -> None: ...
@@ -28,7 +28,7 @@ class Watcher(Protocol):
 
 class Rank(ABC):
     cores: Cores | None = None  # of its host, where tasks share them
-    watcher: "Watcher | None" = None  # of a job that others suspend and move
+    watcher: "Follower | None" = None  # of a job that others suspend and move
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """What a training job of a cluster has to do: iterations, and what each computes and sends.
 
 Where it runs is decided later, and how long it takes is the network's to say. What can be said
-beforehand is calculated here: an iteration alone is its compute, then its bytes at the rate of a
-cable, as if nothing of them went while it computes.
+beforehand is calculated here: in an iteration alone, gradients go one after another at the rate of
+a cable, each from when it is computed, and every worker has a host of its own.
 """
 
 from collections import Counter
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from workloads.collectives.parameter_server import shards
+from workloads.profiles import Layer
 
 Pair = tuple[int, int]  # who sends, to whom: ranks
 
@@ -19,16 +20,20 @@ Pair = tuple[int, int]  # who sends, to whom: ranks
 class TrainingWork:
     entry: int  # of the cluster's jobs
     iterations: int
-    compute_ns: int  # of an iteration of one worker
-    model_byte: int
+    layers: tuple[Layer, ...]
     workers: int
     servers: int  # 0: workers sum in a ring
     rate_bps: int  # of a host's cable
     checkpoint_byte: int = 0  # of a host that has none of the job; 0: checkpoints take no bytes
 
-    @property
-    def ranks(self) -> int:
-        return self.workers + self.servers
+    @cached_property
+    def model_byte(self) -> int:
+        return sum(layer.bytes for layer in self.layers)
+
+    @cached_property
+    def compute_ns(self) -> int:
+        """Of an iteration of one worker."""
+        return sum(layer.forward_ns + layer.backward_ns for layer in self.layers)
 
     @cached_property
     def between(self) -> Mapping[Pair, int]:
@@ -68,7 +73,13 @@ class TrainingWork:
     def communicate_ns(self) -> int:
         return self.sent_byte * 8 * 10**9 // self.rate_bps
 
-    @property
+    @cached_property
     def iteration_ns(self) -> int:
         """Of an iteration alone."""
-        return self.compute_ns + self.communicate_ns
+        ready_ns = sum(layer.forward_ns for layer in self.layers)
+        sent_ns = ready_ns
+        for layer in reversed(self.layers):
+            ready_ns += layer.backward_ns
+            share_ns = self.communicate_ns * layer.bytes // self.model_byte
+            sent_ns = max(sent_ns, ready_ns) + share_ns
+        return sent_ns

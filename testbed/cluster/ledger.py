@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from basics import resources
 from basics.resources import Amounts
 from policies.cluster.scheduler import (
     DONE,
@@ -107,11 +108,24 @@ class Ledger:
         own = self.task_state[first : first + int(self.tasks[job])]
         return first + np.flatnonzero(own == state)
 
-    def over(self, job: int, hosts: Ints) -> int | None:
-        """The first host that would hold more than it has; None: there is room."""
+    def overfull(self, job: int, hosts: Ints) -> str | None:
+        """The first host that would hold more than it has, and of what; None: there is room."""
         different, counts = np.unique(hosts, return_counts=True)
-        lacking = (self.free[different] < counts[:, None] * self.demand[job]).any(axis=1)
-        return int(different[lacking][0]) if lacking.any() else None
+        asked = counts[:, None] * self.demand[job]
+        lacking = (self.free[different] < asked).any(axis=1)
+        if not lacking.any():
+            return None
+        at = int(np.flatnonzero(lacking)[0])
+        needs, free = asked[at].tolist(), self.free[different[at]].tolist()
+        name, need, have = next(
+            (name, need, have)
+            for name, need, have in zip(resources.NAMES, needs, free, strict=True)
+            if need > have
+        )
+        return (
+            f"h{different[at] + 1}, which would take {resources.said(name, need)} of "
+            f"{resources.said(name, have)} that is free"
+        )
 
     def take(self, job: int, tasks: Ints, hosts: Ints, *, lands: bool) -> None:
         np.subtract.at(self.free, hosts, self.demand[job])

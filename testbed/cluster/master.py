@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from basics import resources
 from basics.errors import RunFailed
 from basics.resources import Amounts
 from basics.units import format_time
@@ -174,7 +173,9 @@ class Master:
         elif isinstance(action, Reject):
             self._reject(action.job)
         elif self.trainers is not None and action.job in self.trainers:
-            self._retune(action, self.trainers)
+            fault = self.trainers.retune(action, running=self._runs(action.job))
+            if fault is not None:
+                raise self._illegal(fault.format(self._name(action.job)))
         else:
             self._refuse(action)
 
@@ -229,9 +230,13 @@ class Master:
             self._leaving += self._stop(job, "suspended")
 
     def _demand_running(self, job: int, verb: str) -> None:
-        running = int(self.ledger.running[job])
-        if not running or len(self.ledger.in_state(job, RUNNING)) != running:
+        if not self._runs(job):
             raise self._illegal(f"{verb} {self._name(job)}, which does not run")
+
+    def _runs(self, job: int) -> bool:
+        """All of its tasks that are on hosts have landed there."""
+        running = int(self.ledger.running[job])
+        return running > 0 and len(self.ledger.in_state(job, RUNNING)) == running
 
     def _stop(self, job: int, why: str) -> list[TaskStretch]:
         on = self._on.pop(job)
@@ -268,21 +273,6 @@ class Master:
         self.ledger.waiting[job] = 0
         self.rejected.add(job)
 
-    def _retune(self, action: Shift | Prioritise, trainers: Trainers) -> None:
-        job, around = action.job, trainers.around
-        if isinstance(action, Shift):
-            self._demand_running(job, "shifts")
-            if action.by_ns < 0:
-                raise self._illegal(f"shifts {self._name(job)} by less than nothing")
-            trainers.shift(job, action.by_ns)
-        elif around.steered:
-            raise self._illegal(f"prioritises {self._name(job)}, which the link policy does itself")
-        elif action.band not in around.bands:
-            known = ", ".join(around.bands)
-            raise self._illegal(f"puts {self._name(job)} into {action.band}; there are {known}")
-        else:
-            trainers.prioritise(job, action.band)
-
     def _refuse(self, action: Shift | Prioritise) -> None:
         what, lacks = (
             ("shifts", "has no iterations")
@@ -295,19 +285,9 @@ class Master:
         chosen = np.array(hosts, dtype=np.int64)
         if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(self.ledger.capacity)):
             raise self._illegal(f"{verb}s {self._name(job)} on a host that is not there")
-        full = self.ledger.over(job, chosen)
+        full = self.ledger.overfull(job, chosen)
         if full is not None:
-            free = self.ledger.free[full].tolist()
-            asked = int((chosen == full).sum()) * self.ledger.demand[job]
-            name, have, need = next(
-                (name, have, need)
-                for name, have, need in zip(resources.NAMES, free, asked.tolist(), strict=True)
-                if need > have
-            )
-            raise self._illegal(
-                f"{verb}s {self._name(job)} on h{full + 1}, which would take "
-                f"{resources.said(name, need)} of {resources.said(name, have)} that is free"
-            )
+            raise self._illegal(f"{verb}s {self._name(job)} on {full}")
         return chosen
 
     def _name(self, job: int) -> str:

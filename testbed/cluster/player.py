@@ -7,7 +7,7 @@ from typing import Protocol
 from policies.cluster.training_view import Loads
 
 
-class Told(Protocol):
+class HearsOfJobs(Protocol):
     """Who hears of training jobs."""
 
     def iterated(self, job: int, iteration: int, length_ns: int) -> None:
@@ -30,7 +30,8 @@ class Player(Protocol):
     def shift(self, job: int, by_ns: int) -> None:
         """The next iteration that no worker has begun begins later by so much."""
 
-    def change_band(self, job: int, band: str) -> None: ...
+    def change_band(self, job: int, band: str) -> None:
+        """What it sends from now on goes into this band, if it has ranks now."""
 
     def fetch(self, job: int, source: int, target: int, done: Callable[[], None]) -> None:
         """A host gets the job's checkpoint from another one."""

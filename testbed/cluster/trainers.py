@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.cluster.scheduler import NEVER, Snapshot
+from policies.cluster.scheduler import NEVER, Prioritise, Shift, Snapshot
 from policies.cluster.training_view import Ints, Traffic, TrainingView
 from testbed.cluster.ledger import Array, TaskStretch, fixed
 from testbed.cluster.player import Player, Surroundings
@@ -29,7 +29,7 @@ RECENT = 5  # iterations whose mean schedulers are shown
 
 
 @dataclass
-class Trainee:
+class InTraining:
     """What is known of one job."""
 
     work: TrainingWork
@@ -47,7 +47,7 @@ class Trainers:
     ) -> None:
         self._master, self._player, self.around = master, player, around
         self._jobs = {
-            number: Trainee(job.work, around.band)
+            number: InTraining(job.work, around.band)
             for number, job in enumerate(jobs)
             if job.work is not None
         }
@@ -100,16 +100,28 @@ class Trainers:
         one.aim = self._taken(job, one.stretch.tasks, hosts)
         self._player.rest(job)
 
-    def shift(self, job: int, by_ns: int) -> None:
-        self._shift_ns[job] += by_ns
-        self._player.shift(job, by_ns)
+    def retune(self, action: Shift | Prioritise, *, running: bool) -> str | None:
+        """Shift a job or put it into another band; or why not, with its name to be filled in."""
+        if isinstance(action, Prioritise):
+            return self._prioritise(action.job, action.band)
+        if not running:
+            return "shifts {}, which does not run"
+        if action.by_ns < 0:
+            return "shifts {} by less than nothing"
+        self._shift_ns[action.job] += action.by_ns
+        self._player.shift(action.job, action.by_ns)
+        return None
 
-    def prioritise(self, job: int, band: str) -> None:
+    def _prioritise(self, job: int, band: str) -> str | None:
         one = self._jobs[job]
+        if self.around.steered:
+            return "prioritises {}, which the link policy does itself"
+        if band not in self.around.bands:
+            return f"puts {{}} into {band}; there are {', '.join(self.around.bands)}"
         one.band = band
         self._band[job] = self.around.bands.index(band)
-        if one.stretch is not None and one.stretch.start_ns != NEVER:
-            self._player.change_band(job, band)
+        self._player.change_band(job, band)
+        return None
 
     def _taken(self, job: int, tasks: Ints, hosts: Ints) -> TaskStretch:
         made = TaskStretch(job, tasks, hosts, self._master.now_ns, NEVER, NEVER)
@@ -151,7 +163,7 @@ class Trainers:
         after = self._left if one.aim is None else self._carry
         master.at(master.now_ns + master.prices.suspend_ns, partial(after, job))
 
-    def _finish(self, job: int, one: Trainee) -> None:
+    def _finish(self, job: int, one: InTraining) -> None:
         master, stretch = self._master, one.stretch
         assert stretch is not None
         if one.aim is not None:  # it was done before it could move
@@ -196,7 +208,7 @@ class Trainers:
         self._begin(job, self._jobs[job])
         self._master.tell("landed", [job])
 
-    def _begin(self, job: int, one: Trainee) -> None:
+    def _begin(self, job: int, one: InTraining) -> None:
         assert one.stretch is not None
         self._forget_speed(job, one)
         hosts = one.stretch.hosts.tolist()
@@ -205,12 +217,12 @@ class Trainers:
         self._master.ledger.work(one.stretch)
         self._player.begin(job, hosts, int(self.done[job]), one.band)
 
-    def _forget_speed(self, job: int, one: Trainee) -> None:
+    def _forget_speed(self, job: int, one: InTraining) -> None:
         one.made = 0
         one.recent_ns.clear()
         self._iteration_ns[job] = 0
 
-    def _fetch(self, job: int, one: Trainee, hosts: Ints, then: Callable[[], None]) -> None:
+    def _fetch(self, job: int, one: InTraining, hosts: Ints, then: Callable[[], None]) -> None:
         """Every host that has no checkpoint gets it from one that has, each of those in turn."""
         lacking = sorted(set(hosts.tolist()) - one.holders) if one.work.checkpoint_byte else []
         if not lacking:

@@ -10,9 +10,10 @@ from functools import partial
 
 import numpy as np
 
-from testbed.cluster.player import Told
+from testbed.cluster.player import HearsOfJobs
 from testbed.engine import Run
-from testbed.fluid.simulation import Simulation, Way
+from testbed.fluid.simulation import Simulation
+from testbed.fluid.ways import Way
 from testbed.fluid.world import JobStreams, Records, SimulatedJob
 from testbed.job_plans import cluster_plan
 from workloads.agreed import AgreedWorker
@@ -25,7 +26,7 @@ from workloads.rank import Rank
 from workloads.training_work import TrainingWork
 
 
-class Streams:
+class ClusterStreams:
     """Which streams of the simulation a job has: its own, then one a worker for checkpoints."""
 
     def __init__(self, plan: JobPlan, work: TrainingWork, port: int, first: int) -> None:
@@ -38,7 +39,7 @@ class Streams:
         return JobStreams(plan, self.work.rank_hosts(hosts), self.port, self.first)
 
 
-class Placed:
+class PlacedJob:
     """A job's ranks on one placement; hears when they rest."""
 
     def __init__(self, told: Callable[[int], None], iterated: Callable[[Iteration], None]) -> None:
@@ -64,13 +65,13 @@ class Placed:
 class FluidPlayer:
     def __init__(self, run: Run, jobs: Sequence[BusyJob], records: Records, first: int) -> None:
         """`first`: of its streams, which come after those of other jobs."""
-        self.told: Told  # set by whoever makes it
+        self.told: HearsOfJobs  # set by whoever makes it
         self.cores: Mapping[int, Cores] | None = None
         self._simulation: Simulation
         self._records = records
         self._host_names = run.experiment.host_names
-        self._streams: dict[int, Streams] = {}
-        self._placed: dict[int, Placed] = {}
+        self._streams: dict[int, ClusterStreams] = {}
+        self._placed: dict[int, PlacedJob] = {}
         self._transfers: dict[int, int] = {}  # made by each job so far, where they are numbered
         self._fetching: dict[int, set[int]] = {}  # streams for checkpoints that are busy
         cluster, policy = run.experiment.cluster, run.choice.link_policy
@@ -83,7 +84,7 @@ class FluidPlayer:
             if job.work is None:
                 continue
             plan = cluster_plan(run, cluster.jobs[job.work.entry].job, job.name, job.tasks)
-            made = Streams(plan, job.work, job_port(port), first)
+            made = ClusterStreams(plan, job.work, job_port(port), first)
             self._streams[number] = made
             first += made.count
             port += 1
@@ -111,7 +112,7 @@ class FluidPlayer:
         )
         streams = own.laid(hosts, plan)
         self._simulation.lay(own.first, streams.ways)
-        placed = Placed(
+        placed = PlacedJob(
             partial(self.told.rested, job),
             lambda over: self.told.iterated(job, over.iteration, over.end_ns - over.start_ns),
         )
@@ -139,8 +140,9 @@ class FluidPlayer:
                 self._transfers[job] = rank.next_transfer
 
     def change_band(self, job: int, band: str) -> None:
-        for rank in self._placed[job].job.workers:
-            rank.change_band(band)
+        if job in self._placed:  # else its ranks are made in that band
+            for rank in self._placed[job].job.workers:
+                rank.change_band(band)
 
     def fetch(self, job: int, source: int, target: int, done: Callable[[], None]) -> None:
         own, simulation = self._streams[job], self._simulation
@@ -175,7 +177,7 @@ class FluidPlayer:
         ways = streams.ways[: len(pairs)]
         found: dict[str, int] = {}
         names = simulation.topology.link_names
-        paths = simulation.paths_of(np.arange(own.first, own.first + len(ways)), ways)
+        paths = simulation.ways.paths_of(np.arange(own.first, own.first + len(ways)), ways)
         for pair, path in zip(pairs, paths, strict=True):
             for link in path:
                 found[names[link]] = found.get(names[link], 0) + own.work.between.get(pair, 0)

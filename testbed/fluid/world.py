@@ -8,9 +8,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from testbed.fluid.simulation import Simulation, Way
+from testbed.fluid.simulation import Simulation
 from testbed.fluid.state import MESSAGES
 from testbed.fluid.step_tables import StepList
+from testbed.fluid.ways import Way
 from testbed.run_folder import Row
 from workloads.connection import UNSENT_BYTE
 from workloads.cores import Cores

@@ -16,7 +16,6 @@ from testbed.spec.job_values import format_compute, read_compute
 from testbed.spec.jobs import MOST_STEPS, TrainingJob, _profile
 from testbed.spec.mistakes import At
 from testbed.spec.spans import Span, span
-from testbed.spec.transfer import TransferChoice
 from testbed.spec.values import Flag, SomeSize, SomeTime, Spec, integer, one_of
 from workloads.job_plan import PARAMETER_SERVER
 from workloads.jobports import MOST_JOBS
@@ -26,7 +25,7 @@ TRAINING = "training"
 BUSY_KEYS = ("trace", "format", "like", "tasks", "gang", "duration")
 OF_AN_ITERATION = (
     "profile", "bytes", "compute", "model", "iteration", "aggregation", "servers", "fusion",
-    "barrier", "transfer",
+    "barrier",
 )  # fmt: skip
 OF_EPOCHS = ("epochs", "samples", "batch")
 OWN_KEYS = (*OF_AN_ITERATION, "workers", "iterations", *OF_EPOCHS)
@@ -50,7 +49,6 @@ class TrainingKeys(Spec):
     servers: Annotated[int, BeforeValidator(integer(1, MOST_JOBS))] | None = None
     fusion_byte: SomeSize | None = Field(alias="fusion", default=None)
     barrier: Flag = True
-    transfer: TransferChoice | None = None
     workers: Annotated[Span, BeforeValidator(span(integer(1, MOST_WORKERS), "2 to 4"))] | None = (
         None
     )
@@ -77,12 +75,10 @@ class TrainingKeys(Spec):
         return self._job
 
     def work(self, entry: int, workers: int, iterations: int, rate_bps: int) -> TrainingWork:
-        profile = self.job.scaled_profile
         return TrainingWork(
             entry,
             iterations,
-            compute_ns=profile.compute_ns,
-            model_byte=profile.total_byte,
+            self.job.scaled_profile.layers,
             workers=workers,
             servers=self.job.servers if self.job.has_servers else 0,
             rate_bps=rate_bps,
@@ -100,7 +96,6 @@ class TrainingKeys(Spec):
         ):
             found[key] = None if value is None else write(value)
         found["compute"] = None if self.compute_ns is None else format_compute(self.compute_ns)
-        found["transfer"] = None if self.transfer is None else self.transfer.plain()
         found |= {"aggregation": self.aggregation, "servers": self.servers}
         if not self.barrier:
             found["barrier"] = False

@@ -288,8 +288,8 @@ class Experiment(Spec):
             if key in data:
                 yield At(
                     [key],
-                    "found without training and flows, or jobs of a cluster that train: nothing is "
-                    "sent; leave it out",
+                    "found without training and flows: nothing is sent, busy jobs send nothing; "
+                    "leave it out",
                 )
 
     @model_validator(mode="after")
