@@ -1,6 +1,7 @@
 """From an experiment's jobs to what their ranks know, the same for every engine. Pure."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 from testbed.engine import Run
 from testbed.spec import Experiment, TrainingJob
@@ -56,6 +57,12 @@ def job_plan(run: Run, job: TrainingJob, band: str | None = None) -> JobPlan:
         steered_by=policy.plain() if steered else None,
         control_band=policy.flows if steered else None,  # a few bytes, that all wait for
     )
+
+
+def plan_as_plain(plan: JobPlan) -> dict[str, Any]:
+    """For another process; `plan_from_plain` in workloads/host_process.py reads it."""
+    layers = [(one.bytes, one.forward_ns, one.backward_ns) for one in plan.layers]
+    return asdict(plan) | {"layers": layers}
 
 
 def rank_hosts(job: TrainingJob) -> tuple[str, ...]:

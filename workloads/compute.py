@@ -132,7 +132,7 @@ class Trainee:
         every_ns: int = 0,
     ) -> None:
         self._stretches = stretches
-        self._steps = steps
+        self._steps = self._limit = steps
         self._missing = set(missing)  # not exchanged yet
         self._drawn_ns = drawn_ns
         self._every_ns = every_ns
@@ -196,20 +196,28 @@ class Trainee:
         """It rests, and all that it gave is back."""
         return self.resting and not self._missing
 
-    def rest_before(self, iteration: int) -> None:
-        """Rest there and not later, if it has not gone on to it."""
+    def hold(self) -> None:
+        """Begin no other iteration until it is said before which one to rest."""
+        self._steps = self.next_iteration
+
+    def rest_before(self, iteration: int, now_ns: int) -> None:
+        """Rest there and not later; if it has been held before another one, it goes on now."""
         assert iteration >= self.next_iteration, "it has begun that one"
-        if self._steps is None or iteration < self._steps:
-            self._steps = iteration
+        self._steps = iteration if self._limit is None else min(iteration, self._limit)
+        if self.resting and self._iteration < self._steps:
+            self.resting = False
+            self._started_ns = start_ns = self._shifted(self._iteration, now_ns)
+            end_ns = start_ns + self._stretches[0].length_ns
+            self.running = Compute(self._iteration, self._stretches[0], start_ns, end_ns)
 
     def shift(self, iteration: int, by_ns: int) -> None:
         """Begin this iteration, or the first after it, later by so much."""
         self._shifts.append((iteration, by_ns))
 
-    def _shifted(self, now_ns: int) -> int:
-        """When the next iteration begins that could begin now."""
-        due_ns = sum(by_ns for iteration, by_ns in self._shifts if iteration <= self._iteration + 1)
-        self._shifts = [one for one in self._shifts if one[0] > self._iteration + 1]
+    def _shifted(self, iteration: int, now_ns: int) -> int:
+        """When this iteration begins if it could begin now."""
+        due_ns = sum(by_ns for first, by_ns in self._shifts if first <= iteration)
+        self._shifts = [one for one in self._shifts if one[0] > iteration]
         return now_ns + due_ns
 
     @property
@@ -251,7 +259,7 @@ class Trainee:
             if self._iteration >= self._first:
                 now_ns = max(now_ns, self._started_ns + self._every_ns)
             if self._shifts and self._iteration + 1 != self._steps:
-                now_ns = self._shifted(now_ns)
+                now_ns = self._shifted(self._iteration + 1, now_ns)
             self._begin_iteration(now_ns)
             if self.resting:
                 return

@@ -146,8 +146,21 @@ class Rank(ABC):
     def next_iteration(self) -> int:
         return self._trainee.next_iteration
 
+    @property
+    def quiet(self) -> bool:
+        """It rests, and all that it gave is back."""
+        return self._trainee.quiet
+
+    def hold(self) -> None:
+        """Begin no other iteration for now."""
+        self._trainee.hold()
+
     def rest_before(self, iteration: int) -> None:
-        self._trainee.rest_before(iteration)
+        """Rest there, not sooner and not later."""
+        rested = self._trainee.resting
+        self._trainee.rest_before(iteration, self._world.now_ns())
+        if rested and not self._trainee.resting:
+            self._await_compute()
 
     def shift(self, iteration: int, by_ns: int) -> None:
         self._trainee.shift(iteration, by_ns)

@@ -6,6 +6,6 @@ from analysis.metrics.unit import TIME
 
 METRIC = Metric(
     "checkpoint_mean", CLUSTER, TIME, "lower", "mean time of checkpoints",
-    "from when a host asks for a checkpoint until it is all there; mean over checkpoints, then seeds",
+    "from when a host asks for a checkpoint until it is there; mean over checkpoints, then seeds",
     Whole(lambda jobs: of_runs("checkpoint_ns", jobs)), row=True,
 )  # fmt: skip

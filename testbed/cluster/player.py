@@ -36,6 +36,9 @@ class Player(Protocol):
     def fetch(self, job: int, source: int, target: int, done: Callable[[], None]) -> None:
         """A host gets the job's checkpoint from another one."""
 
+    def forget(self, job: int, hosts: Sequence[int]) -> None:
+        """What these hosts have of its checkpoints is stale, and is removed."""
+
     def loads(self, job: int, hosts: tuple[int, ...]) -> Mapping[str, int]:
         """Bytes of an iteration on each link, if its tasks were on these hosts."""
 

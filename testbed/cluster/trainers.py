@@ -176,6 +176,7 @@ class Trainers:
         master.ledger.rest(stretch, master.now_ns)
         master.ledger.leave(stretch, master.now_ns, done=True)
         stretch.why = "finished"
+        self._player.forget(job, sorted(one.holders))
         one.stretch, one.holders = None, frozenset()
         master.tell("finished", [job])
 
@@ -212,7 +213,8 @@ class Trainers:
         assert one.stretch is not None
         self._forget_speed(job, one)
         hosts = one.stretch.hosts.tolist()
-        one.holders = frozenset(hosts)  # what lies elsewhere is stale from now on
+        self._player.forget(job, sorted(one.holders - set(hosts)))  # it is stale from now on
+        one.holders = frozenset(hosts)
         one.stretch.start_ns = self._master.now_ns
         self._master.ledger.work(one.stretch)
         self._player.begin(job, hosts, int(self.done[job]), one.band)

@@ -163,6 +163,9 @@ class FluidPlayer:
         simulation.on_arrival[stream] = arrived
         simulation.post(stream, byte)
 
+    def forget(self, job: int, hosts: Sequence[int]) -> None:
+        """A simulation keeps no bytes."""
+
     def finish(self) -> None:
         """The run is over."""
         for job in list(self._placed):

@@ -132,7 +132,7 @@ def play(
     schedule = schedule_of(run.experiment, run.seed)
     stage = Stage(run, network, nursery, folder, rooms)
     hosts = stage.start_hosts()
-    workers = [*stage.start_stacks(), *hosts]
+    workers = [*stage.start_stacks(), *hosts, *stage.start_cluster()]
     generators = stage.start_generators(schedule) if len(schedule.flow) else []
     sampler = stage.start_sampler()
     agents = stage.start_agent()

@@ -9,6 +9,7 @@ from basics.bands import tos_of
 from basics.errors import RunFailed
 from testbed.containers.view import Room
 from testbed.engine import Run, capture_file
+from testbed.live.cluster_configs import DAEMON, MASTER, daemon_config, master_config
 from testbed.live.host_configs import TARGET, HostConfigs
 from testbed.live.network import LivePort, Network
 from testbed.live.rtnetlink import device_indexes
@@ -103,6 +104,20 @@ class Stage:
                 }
             tasks.append(self._start(TARGET, f"jobs-{host}", host, config))
         return tasks
+
+    def start_cluster(self) -> list[Task]:
+        """A daemon on every host, and the master of all on the first."""
+        if self._run.experiment.cluster is None:
+            return []
+        address, hosts = self._network.address, self._network.topology.hosts
+        daemons = [
+            self._start(
+                DAEMON, f"daemon-{host}", host, daemon_config(self._run, host, address(host))
+            )
+            for host in hosts
+        ]
+        master = self._start(MASTER, "master", hosts[0], master_config(self._run, address))
+        return [*daemons, master]
 
     def start_agent(self) -> list[Task]:
         """The task that acts for the policy while the run goes on, if there is anything to do."""
