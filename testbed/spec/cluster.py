@@ -201,6 +201,9 @@ def fits_its_hosts(cluster: ClusterSpec | None, info: ValidationInfo) -> Cluster
 def _unfit(cluster: ClusterSpec, capacity: Amounts, hosts: int) -> Iterator[At]:
     total = 0
     for index, entry in enumerate(cluster.jobs):
+        if entry.trains and (wrong := list(_unfit_to_train(index, entry))):
+            yield from wrong
+            continue
         if entry.trace is None:
             jobs: Sequence[BusyJob] = [largest(entry, capacity[NETWORK])]
             total += (entry.count or 0) * jobs[0].tasks
@@ -215,8 +218,6 @@ def _unfit(cluster: ClusterSpec, capacity: Amounts, hosts: int) -> Iterator[At]:
         if why is not None:
             key = "demand" if entry.trace is None else "trace"
             yield At(["jobs", index, key], why)
-        if entry.trains:
-            yield from _unfit_to_train(index, entry)
     if total > MOST_TASKS:
         yield At(["jobs"], f"found up to {total} tasks in all; {MOST_TASKS} are the most")
 
