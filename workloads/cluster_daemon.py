@@ -16,6 +16,7 @@ from typing import Any
 
 from basics.bands import tos_of
 from workloads.agreed import AgreedWorker
+from workloads.checkpoints import CHECKPOINT, Checkpoints
 from workloads.compute import Iteration
 from workloads.connection import Arrived, Connection
 from workloads.control import Control
@@ -33,7 +34,7 @@ from workloads.task import heartbeat, lateness
 
 MASTER_PORT, DOOR_PORT = 5900, 5901  # where the master comes in, and where other daemons do
 # A hello: job, epoch, what for, from which rank, to which.
-BYTES, WORDS, CHECKPOINT = range(3)  # what a connection is for
+BYTES, WORDS = 0, 1  # what a connection is for; a third is a checkpoint
 
 Key = tuple[int, int]  # job, epoch
 
@@ -44,6 +45,7 @@ class DaemonConfig:
     address: str
     tos: int  # of what master and daemons say
     cores: int | None
+    beat_ns: int
     dilation: float
     duration_ns: int
     journal: str
@@ -69,7 +71,7 @@ def main(config: dict[str, Any], control: Control) -> None:
         sleep_late_ns=lateness(daemon.late_ns),
         tasks=max(1, daemon.begun),
         memory_byte=own_byte() - before_byte,
-        checkpoints=sorted(daemon.checkpoints),
+        checkpoints=daemon.kept,
     )
     control.hear()
 
@@ -110,8 +112,13 @@ class Daemon:
         self._jobs: dict[Key, OnHost] = {}
         self._early: dict[Key, list[tuple[Place, socket.socket]]] = {}
         self._cores = Cores(settings.cores, loop.at) if settings.cores else None
-        self.checkpoints: dict[int, int] = {}  # by job: its bytes
-        self._coming: dict[int, Connection] = {}  # checkpoints, by job
+        self._checkpoints = Checkpoints(
+            settings.host,
+            DOOR_PORT,
+            loop,
+            journal,
+            lambda number: self._say("fetched", number=number),
+        )
         self.late_ns: list[int] = []
         self.begun = 0
         self._master = Connection(master, loop, self._hear, self._alone)
@@ -123,16 +130,21 @@ class Daemon:
             "until": self._until,
             "band": self._band,
             "end": self._end,
-            "fetch": self._fetch,
-            "forget": self._forget,
+            "fetch": self._checkpoints.fetch,
+            "forget": self._checkpoints.forget,
         }
 
     def run(self, control: Control) -> None:
-        heartbeat(self._loop, control)
+        heartbeat(self._loop, control, self._settings.beat_ns)
         self._loop.at(self._settings.duration_ns, self._loop.stop)
         self._loop.run()
         for job in self._jobs.values():
             self._note(job)
+
+    @property
+    def kept(self) -> list[int]:
+        """Jobs whose checkpoints are here."""
+        return sorted(self._checkpoints.kept)
 
     # ---- words
 
@@ -181,7 +193,7 @@ class Daemon:
 
     def _greeted(self, place: Place, sock: socket.socket) -> None:
         if place[2] == CHECKPOINT:
-            self._send_checkpoint(place, sock)
+            self._checkpoints.send(place, sock)
         elif place[:2] in self._jobs:
             self._stands(place, place[4], sock)
         else:  # the master's word to this host is still on its way
@@ -269,47 +281,12 @@ class Daemon:
         for world in job.worlds:
             world.close()
         if message["keep"]:
-            self.checkpoints[job.number] = message["keep"]
+            self._checkpoints.keep(job.number, message["keep"])
 
     def _note(self, job: OnHost) -> None:
         for worker in job.workers:
             worker.write_transfers()
             self.late_ns += worker.late_ns
-
-    # ---- checkpoints
-
-    def _fetch(self, message: dict[str, Any]) -> None:
-        start_ns = self._loop.clock.now_ns()
-        number, byte = message["job"], message["byte"]
-
-        def all_here(arrived: Arrived) -> None:
-            if arrived.byte != byte:
-                raise TaskError(f"{message['name']}: its checkpoint is not at {message['source']}")
-            self._coming.pop(number).close()
-            self.checkpoints[number] = byte
-            self._journal.write(
-                "checkpoints", message["name"], message["source"], self._settings.host, byte,
-                message["priority"], start_ns, self._loop.clock.now_ns(),
-            )  # fmt: skip
-            self._say("fetched", number=message["number"])
-
-        def connected(sock: socket.socket) -> None:
-            self._coming[number] = Connection(sock, self._loop, all_here, lost)
-
-        def lost(why: str) -> None:
-            raise TaskError(f"{message['name']}: lost {message['source']} and a checkpoint: {why}")
-
-        hello = (number, 0, CHECKPOINT, message["tos"], 0)
-        dial(self._loop, (message["address"], DOOR_PORT), message["tos"], hello, connected)
-
-    def _send_checkpoint(self, place: Place, sock: socket.socket) -> None:
-        """All of it, or a message of nothing; the other side closes when it has it."""
-        mark(sock, place[3])  # the band that the other side was told
-        sending = Connection(sock, self._loop, lambda arrived: None, lambda why: sending.close())
-        sending.send(0, self.checkpoints.get(place[0], 0))
-
-    def _forget(self, message: dict[str, Any]) -> None:
-        self.checkpoints.pop(message["job"], None)
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,18 @@ from typing import Any
 
 from policies.cluster import schedulers
 from testbed.cluster.master import Master, Prices
+from testbed.cluster.moments import LiveTime
 from testbed.cluster.player import HearsOfJobs, Surroundings
 from testbed.cluster.rows import stretch_rows, submission_rows
-from workloads.busy_job import BusyJob
+from workloads.busy_job import BusyJob, job_from_plain
 from workloads.cluster_daemon import MASTER_PORT
 from workloads.connection import Arrived, Connection
 from workloads.control import Control
 from workloads.host_process import CONNECT_GAP_NS
 from workloads.journal import Journal
 from workloads.loop import Clock, Loop
-from workloads.profiles import Layer
 from workloads.sockets import TaskError, connect
 from workloads.task import heartbeat, sleep_until
-from workloads.training_work import TrainingWork
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,7 @@ class MasterConfig:
     checkpoint_tos: int
     rate_bps: int
     tos: int
+    beat_ns: int
     dilation: float
     duration_ns: int
     journal: str
@@ -66,7 +66,7 @@ def main(config: dict[str, Any], control: Control) -> None:
     control.say("ready")
     clock = Clock(control.hear()["epoch_ns"], settings.dilation)
     loop = Loop(clock)
-    heartbeat(loop, control)
+    heartbeat(loop, control, settings.beat_ns)
     jobs = [job_from_plain(plain) for plain in settings.jobs]
     leader = Leader(settings, jobs, LiveTime(loop), loop, sockets)
     loop.at(settings.duration_ns, loop.stop)
@@ -79,39 +79,6 @@ def main(config: dict[str, Any], control: Control) -> None:
             journal.write("submissions", *row)
     control.say("done", sleep_late_ns=[])
     control.hear()
-
-
-def job_as_plain(job: BusyJob) -> dict[str, Any]:
-    """For another process."""
-    plain = dict(vars(job))
-    if job.work is not None:
-        layers = [(one.bytes, one.forward_ns, one.backward_ns) for one in job.work.layers]
-        names = job.work.__dataclass_fields__
-        plain["work"] = {name: getattr(job.work, name) for name in names} | {"layers": layers}
-    return plain
-
-
-def job_from_plain(plain: Mapping[str, Any]) -> BusyJob:
-    work = plain["work"]
-    if work is not None:
-        layers = tuple(Layer(*layer) for layer in work["layers"])
-        work = TrainingWork(**{**work, "layers": layers})
-    return BusyJob(**{**plain, "demand": tuple(plain["demand"]), "work": work})
-
-
-class LiveTime:
-    """Of the loop; a moment has one time, however long it takes to think about it."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self.now_ns = 0
-
-    def at(self, time_ns: int, callback: Callable[[], object]) -> None:
-        self._loop.at(time_ns, partial(self.moment, callback))
-
-    def moment(self, callback: Callable[[], object]) -> None:
-        self.now_ns = self._loop.clock.now_ns()
-        callback()
 
 
 @dataclass

@@ -2,8 +2,11 @@
 
 import heapq
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Protocol
+
+from workloads.loop import Loop
 
 
 class Timeline(Protocol):
@@ -32,3 +35,18 @@ class Moments:
                 on_time(time_ns)
             self.now_ns = time_ns
             moment()
+
+
+class LiveTime:
+    """Of the loop; a moment has one time, however long it takes to think about it."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.now_ns = 0
+
+    def at(self, time_ns: int, callback: Callable[[], object]) -> None:
+        self._loop.at(time_ns, partial(self.moment, callback))
+
+    def moment(self, callback: Callable[[], object]) -> None:
+        self.now_ns = self._loop.clock.now_ns()
+        callback()

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from basics.bands import tos_of
-from testbed.cluster.live_master import job_as_plain
 from testbed.cluster.play import jobs_of
 from testbed.engine import Run
 from testbed.job_plans import cluster_plan, plan_as_plain
+from workloads.busy_job import job_as_plain
 
 DAEMON = "workloads.cluster_daemon:main"
 MASTER = "testbed.cluster.live_master:main"
