@@ -176,11 +176,8 @@ class Daemon:
         self._jobs[key] = job
         here = set(job.numbers)
         for words, pairs in ((BYTES, plan.data_pairs), (WORDS, plan.control_pairs)):
-            for number in job.numbers:
-                job.sockets[words, number] = {}
-            for rank, to in pairs:
-                job.missing += (rank in here) + (to in here)
-        for words, pairs in ((BYTES, plan.data_pairs), (WORDS, plan.control_pairs)):
+            job.sockets |= {(words, number): {} for number in job.numbers}
+            job.missing += sum((rank in here) + (to in here) for rank, to in pairs)
             for rank, to in (pair for pair in pairs if pair[0] in here):
                 place = (*key, words, rank, to)
                 address = job.addresses[to], DOOR_PORT
@@ -258,10 +255,8 @@ class Daemon:
         if not job.rests and job.before is not None and all(resting):
             job.rests = True
             agreed = [rank.next_transfer for rank in job.ranks if isinstance(rank, AgreedWorker)]
-            transfers = max(agreed, default=0)
-            self._say(
-                "rested", job=job.number, epoch=job.epoch, before=job.before, transfers=transfers
-            )
+            made = {"before": job.before, "transfers": max(agreed, default=0)}
+            self._say("rested", job=job.number, epoch=job.epoch, **made)
 
     def iterated(self, job: OnHost, over: Iteration) -> None:
         length_ns = over.end_ns - over.start_ns
