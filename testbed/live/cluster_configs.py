@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from basics.bands import tos_of
-from testbed.cluster.play import jobs_of
 from testbed.engine import Run
 from testbed.job_plans import cluster_plan, plan_as_plain
 from workloads.busy_job import job_as_plain
@@ -24,7 +23,7 @@ def master_config(run: Run, address: Callable[[str], str]) -> dict[str, Any]:
     cluster, topology = experiment.cluster, experiment.topology
     assert cluster is not None
     assert run.placement is not None
-    jobs = jobs_of(run)
+    jobs = cluster.drawn(topology.rate_bps, topology.hosts, run.seed)
     band = cluster.checkpoint.band_in(policy.bands, policy.training)
     return {
         "hosts": list(experiment.host_names),
