@@ -23,6 +23,7 @@ from policies.link import link_policies
 from policies.transfer import transfer_policies
 from testbed.spec import Experiment, PolicyChoice, TopologySpec
 from testbed.spec.placements import PlacementChoice
+from testbed.spec.spans import Span
 from testbed.spec.transfer import TransferChoice
 from testbed.spec.values import Spec
 from tests.conftest import REPOSITORY
@@ -279,6 +280,8 @@ def of_value(name: str, field: FieldInfo) -> dict[str, Any]:
         return {"enum": names_of(field)}
     said = allowed(field)
     bounds = re.fullmatch(r"a whole number, (-?\d+) to (-?\d+)", said)
+    if bounds and str(Span) in str(field.annotation):  # or the least and the most: "1 to 4"
+        return {"type": ["integer", "string"]}
     if bounds:
         return {"type": "integer", "minimum": int(bounds[1]), "maximum": int(bounds[2])}
     if said == "true or false":
