@@ -1,0 +1,73 @@
+"""Crux (SIGCOMM 2024): of jobs that share links, the one that computes more while it sends goes first.
+
+A job's intensity is what its workers compute in an iteration for each second that its most loaded
+link sends. Whoever has more of it keeps more GPUs busy with the same bytes, so it gets the better
+band. Among equals (to a hundredth of the highest) the one with the shorter iteration goes first: its
+GPUs come back sooner. That is Crux's first example; its correction for jobs that are nearly equal
+is not here.
+
+Jobs that share no link, directly or through others, are ordered apart. Where there are more jobs
+than bands, neighbours in the order share one. Jobs start as under `fifo`, and others may pass.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from basics.options import Option
+from policies.cluster.filling import filled, wanting
+from policies.cluster.scheduler import Event, Prioritise, Ruling, Scheduler, Snapshot
+from policies.cluster.sharing import Loads, by_jobs, groups, loads, placed
+from policies.cluster.training_view import Traffic
+
+
+def decide(snapshot: Snapshot, event: Event, memory: Any, spare: int) -> Ruling:
+    actions = filled(snapshot, wanting(snapshot))
+    training = snapshot.training
+    if training is None or training.steered:
+        return Ruling(actions)
+    bands = training.bands[min(spare, len(training.bands) - 1) :]
+    hosts = placed(snapshot, actions)
+    sent = loads(snapshot, hosts)
+    assert training.traffic is not None
+    now = {job: training.bands[band] for job, band in enumerate(training.band.tolist())}
+    for group in groups(sent, by_jobs(sent)):
+        workers = {job: len(hosts[job]) for job in group}
+        order = ordered(group, workers, sent, training.traffic)
+        for place, job in enumerate(order):
+            band = bands[level(place, len(order), len(bands))]
+            if band != now[job]:
+                actions += (Prioritise(job, band),)
+    return Ruling(actions)
+
+
+def ordered(
+    jobs: Sequence[int], workers: Mapping[int, int], sent: Mapping[int, Loads], traffic: Traffic
+) -> list[int]:
+    """By intensity, the highest first; then by the iteration, the shortest first; then as they came."""
+    seconds = {job: sending_s(sent[job], traffic.link_bps) for job in jobs}
+    compute = {job: float(traffic.compute_ns[job]) / 1e9 for job in jobs}
+    intensity = {job: workers[job] * compute[job] / seconds[job] for job in jobs}
+    most = max(intensity.values()) or 1.0
+    return sorted(
+        jobs, key=lambda job: (-round(intensity[job] / most, 2), compute[job] + seconds[job], job)
+    )
+
+
+def sending_s(links: Loads, link_bps: Mapping[str, int]) -> float:
+    """How long the most loaded link is busy with an iteration."""
+    return max(8 * byte / link_bps[link] for link, byte in links.items())
+
+
+def level(place: int, jobs: int, bands: int) -> int:
+    """Which band the job at this place of the order gets: the first ones, or even parts of all."""
+    return place if jobs <= bands else place * bands // jobs
+
+
+SCHEDULER = Scheduler(
+    name="crux",
+    title="Crux",
+    description="of jobs that share links, the one with more compute per communication goes first",
+    decide=decide,
+    options={"spare": Option("how many of the first bands no job is put into", 0, 2, 0)},
+    needs_traffic=True,
+)
