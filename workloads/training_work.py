@@ -24,6 +24,7 @@ class TrainingWork:
     workers: int
     servers: int  # 0: workers sum in a ring
     rate_bps: int  # of a host's cable
+    gradient_byte: int | None = None  # that a worker pushes; None: as much as the model
     checkpoint_byte: int = 0  # of a host that has none of the job; 0: checkpoints take no bytes
 
     @cached_property
@@ -42,11 +43,14 @@ class TrainingWork:
         if not self.servers:
             share = 2 * (self.workers - 1) * self.model_byte // self.workers
             return {(rank, (rank + 1) % self.workers): share for rank in workers if share}
-        parts = [length for _, length in shards(self.model_byte, self.servers)]
-        up = {
-            (worker, self.workers + at): byte for worker in workers for at, byte in enumerate(parts)
-        }
-        return up | {(server, worker): byte for (worker, server), byte in up.items()}
+        pushed_byte = self.model_byte if self.gradient_byte is None else self.gradient_byte
+        pushed, pulled = (shards(byte, self.servers) for byte in (pushed_byte, self.model_byte))
+        found = {}
+        for worker in workers:
+            for at, server in enumerate(range(self.workers, self.ranks)):
+                found[worker, server] = pushed[at][1]
+                found[server, worker] = pulled[at][1]
+        return found
 
     def rank_hosts(self, hosts: Sequence[int]) -> tuple[int, ...]:
         """Of workers, then of servers: each server is beside the worker of its number."""

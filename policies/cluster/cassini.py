@@ -1,4 +1,4 @@
-"""CASSINI (NSDI 2024): jobs that share links begin their iterations at such times that they take turns.
+"""CASSINI (NSDI 2024): iterations of jobs that share links begin so that they send by turns.
 
 For every set of jobs that share links, the circles of the most contended one (`circles.py`) say how
 much later each has to begin. `consistent` makes one shift a job of it by walking from set to set;
@@ -7,8 +7,8 @@ a set that closes a loop is left out, the most contended ones are not.
 A shift needs to know when iterations begin. So when jobs have come together and been measured, it
 looks every 5 degrees until each has been seen to end an iteration, and shifts them once. Every
 `check` it looks whether they have drifted: if one takes `drift` longer than it would alone, though
-the circles have a place for it, they are arranged anew. Jobs start as under `fifo`, others may pass:
-CASSINI's choice among candidate placements is not here.
+the circles have a place for it, they are arranged anew. Jobs start as under `fifo` that does not
+block: CASSINI's choice among candidate placements is not here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -161,7 +161,7 @@ def circle(byte: int, period_ns: int, compute_ns: int, slot_ns: int) -> Circle:
 
 
 def consistent(wanted: Sequence[Turns], alone: Mapping[int, int]) -> dict[int, int]:
-    """One time for each job to begin at, from the first set on; a set that closes a loop has no say."""
+    """A time to begin at for each job, from the first set on; one that closes a loop has no say."""
     begins = dict.fromkeys(alone, 0)
     group = {job: job for job in alone}
     for one in wanted:
@@ -206,9 +206,7 @@ SCHEDULER = Scheduler(
     description="iterations of jobs that share links are shifted so that they take turns",
     decide=decide,
     options={
-        "check": Option(
-            "how often it looks whether jobs drifted", 10**6, 10**15, 60 * 10**9, unit="ns"
-        ),
+        "check": Option("how often it looks for drift", 10**6, 10**15, 60 * 10**9, unit="ns"),
         "drift": Option("how much longer an iteration may take", 0.001, 10, 0.05, step=None),
     },
     needs_traffic=True,

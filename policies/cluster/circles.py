@@ -1,8 +1,8 @@
 """CASSINI's circles: when jobs on one link send, and how to turn them so that they do not at once.
 
-A job sends periodically: for a while at some rate, then not at all until its iteration is over. So
-an iteration is a circle. Jobs with other periods meet on a circle of the least common multiple. Time
-is cut into slots; a slot is 5 degrees of the shortest iteration.
+A job is silent while it computes and then sends until its iteration is over, again and again: an
+iteration is a circle. Jobs of other periods meet on a circle of the least common multiple. Time is
+cut into slots; a slot is 5 degrees of the shortest iteration.
 """
 
 import math
@@ -48,8 +48,8 @@ def score(demand: Floats, capacity_bps: float) -> float:
 def turned(circles: Sequence[Circle], capacity_bps: float) -> tuple[float, tuple[int, ...]]:
     """The best score of two or more, and by how much each begins later; the first stays.
 
-    Among equal scores the turn in the middle of those that are next to each other, so that jobs that
-    drift a little do not meet at once.
+    Among equal scores it is the middle one of the longest row of turns, so that jobs that drift a
+    little do not meet at once.
     """
     slots = common(circles)
     if slots is None:
@@ -91,14 +91,8 @@ def _one_by_one(
     best = -math.inf
     while True:
         for number in range(1, len(circles)):
-            others = sum(
-                (
-                    circle.demand(slots, turns[at])
-                    for at, circle in enumerate(circles)
-                    if at != number
-                ),
-                np.zeros(slots),
-            )
+            own = [circle.demand(slots, turn) for circle, turn in zip(circles, turns, strict=True)]
+            others = sum(own, np.zeros(slots)) - own[number]
             scores = _scores(others, circles[number], capacity_bps)
             turns[number] = middle(scores)
         whole = float(scores.max())
@@ -108,7 +102,7 @@ def _one_by_one(
 
 
 def middle(scores: Floats) -> int:
-    """Of the longest row of best turns, which goes on from the last to the first, the middle one."""
+    """Of the longest row of best turns, which may go on from the last to the first, the middle."""
     good = scores == scores.max()
     if good.all():
         return 0

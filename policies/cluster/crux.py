@@ -1,10 +1,9 @@
-"""Crux (SIGCOMM 2024): of jobs that share links, the one that computes more while it sends goes first.
+"""Crux (SIGCOMM 2024): of jobs that share links, who computes more for what it sends goes first.
 
 A job's intensity is what its workers compute in an iteration for each second that its most loaded
 link sends. Whoever has more of it keeps more GPUs busy with the same bytes, so it gets the better
-band. Among equals (to a hundredth of the highest) the one with the shorter iteration goes first: its
-GPUs come back sooner. That is Crux's first example; its correction for jobs that are nearly equal
-is not here.
+band. Among equals (to a hundredth of the highest) the one with the shorter iteration goes first, as
+in Crux's first example; its correction for jobs that are nearly equal is not here.
 
 Jobs that share no link, directly or through others, are ordered apart. Where there are more jobs
 than bands, neighbours in the order share one. Jobs start as under `fifo`, and others may pass.
@@ -43,7 +42,7 @@ def decide(snapshot: Snapshot, event: Event, memory: Any, spare: int) -> Ruling:
 def ordered(
     jobs: Sequence[int], workers: Mapping[int, int], sent: Mapping[int, Loads], traffic: Traffic
 ) -> list[int]:
-    """By intensity, the highest first; then by the iteration, the shortest first; then as they came."""
+    """By intensity, the highest first; then the shortest iteration; then as they came."""
     seconds = {job: sending_s(sent[job], traffic.link_bps) for job in jobs}
     compute = {job: float(traffic.compute_ns[job]) / 1e9 for job in jobs}
     intensity = {job: workers[job] * compute[job] / seconds[job] for job in jobs}

@@ -24,7 +24,7 @@ def placed(snapshot: Snapshot, actions: Iterable[Action] = ()) -> dict[int, tupl
 
 
 def loads(snapshot: Snapshot, hosts: Mapping[int, tuple[int, ...]]) -> dict[int, Loads]:
-    """What each of these jobs puts on which links in an iteration; without those that send nothing."""
+    """What each of these jobs puts on which links in an iteration; those that send nothing not."""
     assert snapshot.training is not None
     traffic = snapshot.training.traffic
     assert traffic is not None

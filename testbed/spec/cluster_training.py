@@ -24,8 +24,8 @@ from workloads.training_work import TrainingWork
 TRAINING = "training"
 BUSY_KEYS = ("trace", "format", "like", "tasks", "gang", "duration")
 OF_AN_ITERATION = (
-    "profile", "bytes", "compute", "model", "iteration", "aggregation", "servers", "fusion",
-    "barrier",
+    "profile", "bytes", "compute", "model", "iteration", "aggregation", "servers", "gradient",
+    "fusion", "barrier",
 )  # fmt: skip
 OF_EPOCHS = ("epochs", "samples", "batch")
 OWN_KEYS = (*OF_AN_ITERATION, "workers", "iterations", *OF_EPOCHS)
@@ -47,6 +47,7 @@ class TrainingKeys(Spec):
         RING
     )
     servers: Annotated[int, BeforeValidator(integer(1, MOST_JOBS))] | None = None
+    gradient_byte: SomeSize | None = Field(alias="gradient", default=None)
     fusion_byte: SomeSize | None = Field(alias="fusion", default=None)
     barrier: Flag = True
     workers: Annotated[Span, BeforeValidator(span(integer(1, MOST_WORKERS), "2 to 4"))] | None = (
@@ -82,6 +83,7 @@ class TrainingKeys(Spec):
             workers=workers,
             servers=self.job.servers if self.job.has_servers else 0,
             rate_bps=rate_bps,
+            gradient_byte=self.job.gradient_byte,
         )
 
     def _plain_iteration(self) -> dict[str, Any]:
@@ -91,6 +93,7 @@ class TrainingKeys(Spec):
         for key, value, write in (
             ("bytes", self.whole_byte, size),
             ("model", self.model_byte, size),
+            ("gradient", self.gradient_byte, size),
             ("fusion", self.fusion_byte, size),
             ("iteration", self.iteration_ns, time),
         ):
