@@ -52,6 +52,7 @@ def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
             "met": np.where(np.isnan(deadline), np.nan, ended <= deadline),
             "fairness": fairness(jobs, plan.duration_ns),
             "suspended_ns": suspended(jobs, stretches),
+            **trained(jobs, run.table("iterations")),
             "status": jobs["status"],
             "makespan_ns": makespan(jobs),
             "gpu_use": gpu_use(jobs, stretches, plan),
@@ -61,6 +62,15 @@ def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
     )
     begin, end = plan.window_ns
     return found[(submitted >= begin) & (submitted <= end)]
+
+
+def trained(jobs: pd.DataFrame, iterations: pd.DataFrame) -> dict[str, Floats]:
+    """Of each job that trains, over all its workers: its mean iteration, and how much of it computes."""
+    whole = iterations.assign(length_ns=iterations["end_ns"] - iterations["start_ns"])
+    by_job = whole.groupby("job")[["length_ns", "compute_ns"]]
+    means = by_job.mean().reindex(jobs["job"])
+    length, compute = (means[name].to_numpy(dtype=float) for name in ("length_ns", "compute_ns"))
+    return {"iteration_ns": length, "computing": compute / length}
 
 
 def makespan(jobs: pd.DataFrame) -> float:

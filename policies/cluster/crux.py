@@ -12,14 +12,16 @@ than bands, neighbours in the order share one. Jobs start as under `fifo`, and o
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from basics.options import Option
+from basics.options import Choice, Option
 from policies.cluster.filling import filled, wanting
 from policies.cluster.scheduler import Event, Prioritise, Ruling, Scheduler, Snapshot
 from policies.cluster.sharing import Loads, by_jobs, groups, loads, placed
 from policies.cluster.training_view import Traffic
 
+SHORTER, LONGER = "shorter", "longer"
 
-def decide(snapshot: Snapshot, event: Event, memory: Any, spare: int) -> Ruling:
+
+def decide(snapshot: Snapshot, event: Event, memory: Any, spare: int, equals: str) -> Ruling:
     actions = filled(snapshot, wanting(snapshot))
     training = snapshot.training
     if training is None or training.steered:
@@ -31,7 +33,7 @@ def decide(snapshot: Snapshot, event: Event, memory: Any, spare: int) -> Ruling:
     now = {job: training.bands[band] for job, band in enumerate(training.band.tolist())}
     for group in groups(sent, by_jobs(sent)):
         workers = {job: len(hosts[job]) for job in group}
-        order = ordered(group, workers, sent, training.traffic)
+        order = ordered(group, workers, sent, training.traffic, equals)
         for place, job in enumerate(order):
             band = bands[level(place, len(order), len(bands))]
             if band != now[job]:
@@ -40,16 +42,20 @@ def decide(snapshot: Snapshot, event: Event, memory: Any, spare: int) -> Ruling:
 
 
 def ordered(
-    jobs: Sequence[int], workers: Mapping[int, int], sent: Mapping[int, Loads], traffic: Traffic
+    jobs: Sequence[int],
+    workers: Mapping[int, int],
+    sent: Mapping[int, Loads],
+    traffic: Traffic,
+    equals: str = SHORTER,
 ) -> list[int]:
-    """By intensity, the highest first; then the shortest iteration; then as they came."""
+    """By intensity, the highest first; then by the length of an iteration; then as they came."""
     seconds = {job: sending_s(sent[job], traffic.link_bps) for job in jobs}
     compute = {job: float(traffic.compute_ns[job]) / 1e9 for job in jobs}
     intensity = {job: workers[job] * compute[job] / seconds[job] for job in jobs}
     most = max(intensity.values()) or 1.0
-    return sorted(
-        jobs, key=lambda job: (-round(intensity[job] / most, 2), compute[job] + seconds[job], job)
-    )
+    sign = 1 if equals == SHORTER else -1
+    length = {job: sign * (compute[job] + seconds[job]) for job in jobs}
+    return sorted(jobs, key=lambda job: (-round(intensity[job] / most, 2), length[job], job))
 
 
 def sending_s(links: Loads, link_bps: Mapping[str, int]) -> float:
@@ -67,6 +73,9 @@ SCHEDULER = Scheduler(
     title="Crux",
     description="of jobs that share links, the one with more compute per communication goes first",
     decide=decide,
-    options={"spare": Option("how many of the first bands no job is put into", 0, 2, 0)},
+    options={
+        "spare": Option("how many of the first bands no job is put into", 0, 2, 0),
+        "equals": Choice("which iteration goes first among equals", (SHORTER, LONGER), SHORTER),
+    },
     needs_traffic=True,
 )
