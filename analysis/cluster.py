@@ -65,7 +65,7 @@ def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
 
 
 def trained(jobs: pd.DataFrame, iterations: pd.DataFrame) -> dict[str, Floats]:
-    """Of each job that trains, over all its workers: its mean iteration, and how much of it computes."""
+    """Of each job that trains: its mean iteration, and how much of it its workers compute."""
     whole = iterations.assign(length_ns=iterations["end_ns"] - iterations["start_ns"])
     by_job = whole.groupby("job")[["length_ns", "compute_ns"]]
     means = by_job.mean().reindex(jobs["job"])
