@@ -1,4 +1,4 @@
-"""Gandiva: jobs take turns while somebody waits, and move where they are better off while nobody does.
+"""Gandiva: jobs take turns while somebody waits; while nobody does, they move to better places.
 
 At the end of a slice, jobs that have had one are suspended for whoever has waited the longest; jobs
 that train leave when their iteration is over. These also have Gandiva's affinity and migration

@@ -1,7 +1,7 @@
 """Where Gandiva would rather have a job: affinity when it is placed, migration when room has come.
 
-What a place is worth is seen from outside, as Gandiva does: how many racks and hosts a job is spread
-over, and how many other jobs talk over the network of the same hosts. A job on one host needs no
+What a place is worth is seen from outside, as Gandiva does: how many racks and hosts a job is on,
+and how many other jobs talk over the network of the same hosts. A job on one host needs no
 network and is where it should be.
 """
 
