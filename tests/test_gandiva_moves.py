@@ -80,14 +80,14 @@ FINISHED, PROFILED = Event("finished"), Event("profiled", (0,))
 
 def test_a_job_gets_the_host_of_its_like_that_it_fits_into() -> None:
     """h1 has a job of four, h2 one of two, h3 and h4 nobody."""
-    crowd = [[0, 0, 0, 0], [1, 1], 2]
+    crowd: list[list[int] | int] = [[0, 0, 0, 0], [1, 1], 2]
     assert ruled((seen(crowd), Event("arrived", (2,)))).actions == (Start(2, (1, 1)),)
-    strangers = [[0, 0, 0], [1], 2]
+    strangers: list[list[int] | int] = [[0, 0, 0], [1], 2]
     assert ruled((seen(strangers), Event("arrived", (2,)))).actions == (Start(2, (2, 2)),)
 
 
 def test_a_job_that_fits_no_host_stays_in_a_rack() -> None:
-    crowd = [[0, 0, 0], [1], [2, 2], [3, 3], 4]
+    crowd: list[list[int] | int] = [[0, 0, 0], [1], [2, 2], [3, 3], 4]
     racks = (0, 1, 1, 0)
     order = affinity(seen(crowd, racks=racks))(4, np.array([1, 3, 2, 2]))
     assert order.tolist() == [1, 2, 3, 0]
@@ -107,7 +107,7 @@ def test_a_job_on_two_hosts_moves_onto_one_that_has_room() -> None:
 
 
 def test_nobody_moves_while_somebody_waits() -> None:
-    spread = [[0, 1], [0, 0, 0], [1, 1, 1], [2, 2, 2, 2], [3, 3], 4]
+    spread: list[list[int] | int] = [[0, 1], [0, 0, 0], [1, 1, 1], [2, 2, 2, 2], [3, 3], 4]
     assert ruled((seen(spread), Event("arrived", (5,)))).actions == ()
 
 
