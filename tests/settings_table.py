@@ -119,6 +119,38 @@ TRAINED_WHOLE = TRAINED.replace(
 TRAINED_SERVED = TRAINED.replace(
     "workers: 2 to 4", "aggregation: parameter-server, workers: 2 to 4"
 )
+# Two jobs that share both hosts' cables, each with a worker on either: no two of one fit on a host.
+SHARING = """
+name: sharing
+topology: {kind: tor, hosts: 3, rate: 200 Mbit/s, delay: 10 us, queue: 100 packets}
+duration: 8 s
+cluster:
+  host: {gpu: 2, cpu: 10, memory: 10 GB}
+  jobs:
+    - {name: a, kind: training, count: 1, arrivals: uniform over 1 ms, workers: 2, iterations: 30,
+       bytes: 2 MB, compute: 40 ms, fusion: 1 GB, demand: {gpu: 1, cpu: 6, memory: 4 GB}}
+    - {name: b, kind: training, count: 1, arrivals: uniform over 1 ms, workers: 2, iterations: 30,
+       bytes: 2 MB, compute: 45 ms, fusion: 1 GB, demand: {gpu: 1, cpu: 4, memory: 6 GB}}
+policies: [strict-priority]
+placements: [{placement: crux}]
+seeds: [0]
+"""
+SHIFTING = SHARING.replace("placement: crux", "placement: cassini, check: 200 ms").replace(
+    "compute: 45 ms", "compute: 40 ms"
+)
+EQUALS = SHARING.replace("bytes: 2 MB, compute: 45 ms", "bytes: 4 MB, compute: 80 ms")
+MIGRATING = (
+    SHARING[: SHARING.index("    - {name: a")]
+    + """\
+    - {name: early, count: 2, arrivals: uniform over 1 us, demand: {gpu: 1, cpu: 6}, duration: 7 s}
+    - {name: goes, count: 1, arrivals: uniform over 1 us, demand: {gpu: 2, cpu: 6}, duration: 1 s}
+    - {name: moves, kind: training, count: 1, arrivals: uniform over 900 ms, workers: 2,
+       iterations: 60, bytes: 1 MB, compute: 20 ms, demand: {gpu: 1, cpu: 2}}
+policies: [strict-priority]
+placements: [{placement: gandiva-lite}]
+seeds: [0]
+"""
+)
 TRACED = (
     CLUSTER[: CLUSTER.index("    - {name: drawn")]
     + """\
@@ -680,6 +712,7 @@ CLUSTERS = (
             ("iteration", "30 ms", "how long an iteration computes", TRAINED),
             ("aggregation", "parameter-server", "who sends what to whom", TRAINED),
             ("servers", "2", "who sends what to whom", TRAINED_SERVED),
+            ("gradient", "100 kB", "what is pushed in an iteration", TRAINED_SERVED),
             ("fusion", "100 kB", "which layers are sent together", TRAINED),
             ("barrier", "false", "what a forward pass waits for", TRAINED),
             ("workers", "3", "workers of a job", TRAINED),
@@ -773,6 +806,11 @@ CLUSTERS = (
     clustered(
         "placements.*.slice", "placements.0.slice=20 s", "when others have a turn", SLICES_FIRST
     ),
+    clustered("placements.*.migrate", "placements.0.migrate=false", "whether jobs move", MIGRATING),
+    clustered("placements.*.spare", "placements.0.spare=1", "the bands of jobs", SHARING),
+    clustered("placements.*.equals", "placements.0.equals=longer", "the bands of jobs", EQUALS),
+    clustered("placements.*.check", "placements.0.check=1 s", "when jobs are shifted", SHIFTING),
+    clustered("placements.*.drift", "placements.0.drift=10", "when jobs are shifted", SHIFTING),
 )
 
 ROWS = (*EXPERIMENT, *TOPOLOGY, *JOBS, *FLOWS, *POLICIES, *TRANSFERS, *CLAIMS, *SWEEPS, *CLUSTERS)

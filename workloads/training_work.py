@@ -47,7 +47,7 @@ class TrainingWork:
         pushed, pulled = (shards(byte, self.servers) for byte in (pushed_byte, self.model_byte))
         found = {}
         for worker in workers:
-            for at, server in enumerate(range(self.workers, self.ranks)):
+            for at, server in enumerate(range(self.workers, self.workers + self.servers)):
                 found[worker, server] = pushed[at][1]
                 found[server, worker] = pulled[at][1]
         return found

@@ -28,7 +28,7 @@ Key = tuple[tuple[int, tuple[int, ...]], ...]  # jobs and where they are
 
 
 @dataclass(frozen=True)
-class Memory:
+class Watched:
     """What it has arranged, and, of jobs that are being watched, what was seen."""
 
     arranged: frozenset[Key] = frozenset()
@@ -47,7 +47,7 @@ class Turns:
 
 
 def decide(
-    snapshot: Snapshot, event: Event, memory: Memory | None, check_ns: int, drift: float
+    snapshot: Snapshot, event: Event, memory: Watched | None, check_ns: int, drift: float
 ) -> Ruling:
     actions = filled(snapshot, wanting(snapshot))
     training = snapshot.training
@@ -55,7 +55,7 @@ def decide(
         return Ruling(actions)
     hosts = placed(snapshot)
     sent = loads(snapshot, hosts)
-    known, looks = memory or Memory(), [snapshot.time_ns + check_ns]
+    known, looks = memory or Watched(), [snapshot.time_ns + check_ns]
     arranged: set[Key] = set()
     watched: set[int] = set()
     for group in groups(sent, by_jobs(sent)):
@@ -76,7 +76,7 @@ def decide(
     kept = {name: {job: one for job, one in seen.items() if job in watched}
             for name, seen in (("done", known.done), ("ended_ns", known.ended_ns))}  # fmt: skip
     look_ns = min(looks) if arranged or watched else None
-    return Ruling(actions, Memory(frozenset(arranged), **kept), look_ns)
+    return Ruling(actions, Watched(frozenset(arranged), **kept), look_ns)
 
 
 def _settled(snapshot: Snapshot, jobs: Sequence[int]) -> bool:
@@ -89,7 +89,7 @@ def _settled(snapshot: Snapshot, jobs: Sequence[int]) -> bool:
     )
 
 
-def _seen(memory: Memory, snapshot: Snapshot, event: Event, jobs: Sequence[int]) -> Memory:
+def _seen(memory: Watched, snapshot: Snapshot, event: Event, jobs: Sequence[int]) -> Watched:
     assert snapshot.training is not None
     done, ended = dict(memory.done), dict(memory.ended_ns)
     for job in jobs:

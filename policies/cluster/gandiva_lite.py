@@ -33,16 +33,18 @@ GAIN = 0.05  # of an iteration, which a move has to bring
 
 
 @dataclass(frozen=True)
-class Memory:
+class PastMoves:
+    """What it remembers: since when jobs run or wait, and what moves have brought."""
+
     since_ns: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # it runs, or not
     before_ns: Mapping[int, int] = field(default_factory=dict)  # iterations of jobs that moved
     settled: frozenset[int] = frozenset()  # jobs that moved for nothing
 
 
 def decide(
-    snapshot: Snapshot, event: Event, memory: Memory | None, slice_ns: int, migrate: bool
+    snapshot: Snapshot, event: Event, memory: PastMoves | None, slice_ns: int, migrate: bool
 ) -> Ruling:
-    now_ns, known = snapshot.time_ns, memory or Memory()
+    now_ns, known = snapshot.time_ns, memory or PastMoves()
     since = np.concatenate([known.since_ns, snapshot.submitted_ns[len(known.since_ns) :]])
     if event.what == "suspended":
         since[list(event.jobs)] = now_ns
@@ -61,7 +63,7 @@ def decide(
     for action in actions:
         if isinstance(action, Start | Resume):
             since[action.job] = now_ns
-    return Ruling(actions, Memory(since, before, settled), look_ns)
+    return Ruling(actions, PastMoves(since, before, settled), look_ns)
 
 
 def _turns(snapshot: Snapshot, event: Event, since: Ints, slice_ns: int) -> tuple[Action, ...]:
@@ -75,7 +77,7 @@ def _turns(snapshot: Snapshot, event: Event, since: Ints, slice_ns: int) -> tupl
 
 
 def _judged(
-    snapshot: Snapshot, event: Event, memory: Memory
+    snapshot: Snapshot, event: Event, memory: PastMoves
 ) -> tuple[Mapping[int, int], frozenset[int]]:
     """What is known of moves: a job that was measured after one has gained, or stays."""
     if event.what != "profiled" or snapshot.training is None:
