@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,11 @@ from policies.cluster.circles import Circle, common, middle, score, turned
 from policies.cluster.scheduler import NEVER, RUNNING, Event, Prioritise, Ruling, Shift, Snapshot
 from policies.cluster.sharing import by_jobs, groups
 from policies.cluster.training_view import Traffic, TrainingView
+from testbed.engine import Run
+from testbed.fluid import engine
+from testbed.run_folder import RunFolder
+from testbed.spec import sweep_file
+from tests.conftest import REPOSITORY
 
 SECOND = 10**9
 BPS = 8_000_000  # a megabyte a second: megabytes are seconds
@@ -205,7 +212,8 @@ def test_jobs_in_step_are_shifted_by_half_an_iteration_once_both_were_seen() -> 
     later = [(seen(PAIR, 3, [3, 3]), LOOKED), (seen(PAIR, 4, [4, 4]), LOOKED)]
     [shift] = arranged(*later).actions
     assert isinstance(shift, Shift)
-    assert (shift.job, shift.by_ns) == (1, pytest.approx(SECOND // 2, abs=SECOND // 72))
+    assert shift.job == 1
+    assert shift.by_ns == pytest.approx(SECOND // 2, abs=SECOND // 72)
     after = arranged(*later, (seen(PAIR, 5, [5, 5]), LOOKED))
     assert after.actions == (), "once"
     assert after.look_ns == 65 * SECOND
@@ -268,3 +276,33 @@ def test_links_are_told_apart_by_who_shares_them() -> None:
     of = {0: {"a": 1, "b": 1}, 1: {"a": 1, "b": 2, "c": 0}, 2: {"c": 1}}
     assert by_jobs(of) == {(0, 1): ["a", "b"]}
     assert groups(of, by_jobs(of)) == [[0, 1], [2]]
+
+
+# ---- in the simulation
+
+
+def iterations(name: str, label: str, folder: Path, *settings: str) -> pd.DataFrame:
+    """Of a file that ships, under one of its placements: the first worker's, with their length."""
+    experiment = sweep_file.load(REPOSITORY / "experiments" / name, list(settings)).first
+    [arm] = [arm for arm in experiment.arms if arm.label == label]
+    setting = engine.settle(experiment, lambda line: None, "test00")
+    run = Run(experiment, arm.choice, experiment.seeds[0], "test00", arm.placement)
+    engine.execute(run, RunFolder(folder), setting, lambda time_ns: None)
+    found = pd.read_parquet(folder / "iterations.parquet")
+    found = found[found.worker == 0]
+    return found.assign(length_s=(found.end_ns - found.start_ns) / SECOND)
+
+
+def test_cassini_moves_a_pair_apart_in_the_simulation(tmp_path: Path) -> None:
+    brief = [f"cluster.jobs.{job}.iterations=9" for job in (0, 1)]
+    found = iterations("cassini-cluster.yaml", "fq-codel+cassini", tmp_path, *brief)
+    for _, own in found.groupby("job"):
+        lengths = own.length_s.tolist()
+        assert lengths[1:3] == pytest.approx([1.2] * 2, rel=0.01), "in step"
+        assert lengths[5:] == pytest.approx([1.0] * 4, rel=0.01), "apart"
+
+
+def test_crux_gives_the_link_to_the_short_job_in_the_simulation(tmp_path: Path) -> None:
+    found = iterations("crux-cluster.yaml", "strict-priority+crux", tmp_path, "duration=40 s")
+    lengths = found[found.iteration > 0].groupby("job").length_s.mean()
+    assert lengths.to_dict() == pytest.approx({"one-0": 6, "two-0": 2}, rel=0.01)
