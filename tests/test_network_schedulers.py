@@ -21,7 +21,7 @@ from testbed.engine import Run
 from testbed.fluid import engine
 from testbed.run_folder import RunFolder
 from testbed.spec import sweep_file
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, giveway
 
 SECOND = 10**9
 BPS = 8_000_000  # a megabyte a second: megabytes are seconds
@@ -300,6 +300,30 @@ def test_cassini_moves_a_pair_apart_in_the_simulation(tmp_path: Path) -> None:
         lengths = own.length_s.tolist()
         assert lengths[1:3] == pytest.approx([1.2] * 2, rel=0.01), "in step"
         assert lengths[5:] == pytest.approx([1.0] * 4, rel=0.01), "apart"
+
+
+@pytest.mark.virtual
+@pytest.mark.timeout(300)
+def test_crux_decides_who_goes_first_on_a_kernel(tmp_path: Path) -> None:
+    """Both jobs a tenth of their size; the second comes before the first's connections stand."""
+    settings = [
+        f"cluster.jobs.{job}.{key}={value}"
+        for job, size, length in ((0, "25 MB", "200 ms"), (1, "12500 kB", "100 ms"))
+        for key, value in (("bytes", size), ("compute", length))
+    ]
+    settings += ["duration=3 s", "sweep.jobs.values={tenth: {cluster.jobs.0.bytes: 25 MB}}"]
+    changes = [word for one in settings for word in ("--set", one)]
+    file, out = REPOSITORY / "experiments" / "crux-cluster.yaml", tmp_path / "out"
+    done = giveway("sweep", file, "--engine", "virtual", "--out", out, *changes, limit_s=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    means = {}
+    for label in ("crux", "longer-first"):
+        [table] = out.glob(f"points/*/strict-priority+{label}/seed-0/iterations.parquet")
+        rows = pd.read_parquet(table)
+        lengths = (rows.end_ns - rows.start_ns).groupby(rows.job).mean() / SECOND
+        means[label] = lengths.to_dict()
+    assert means["crux"]["two-0"] < 0.7 * means["longer-first"]["two-0"]
+    assert means["longer-first"]["one-0"] < 0.85 * means["crux"]["one-0"]
 
 
 def test_crux_gives_the_link_to_the_short_job_in_the_simulation(tmp_path: Path) -> None:

@@ -214,6 +214,8 @@ class Daemon:
         plan = replace(job.plan, start_ns=self._loop.clock.now_ns())
         for number in job.numbers:
             data, words = (job.sockets[what, number] for what in (BYTES, WORDS))
+            for sock in (*data.values(), *words.values()):
+                mark(sock, job.tos)  # the band may have changed since it was connected
             world = SocketWorld(plan, number, self._loop, data, words, partial(self._broken, job))
             world.rank = make_rank(plan, number, world, self._journal, self._cores)
             if isinstance(world.rank, Rank):
@@ -266,7 +268,10 @@ class Daemon:
 
     def _band(self, message: dict[str, Any]) -> None:
         job = self._of(message)
-        if job is not None:
+        if job is not None and not job.ranks:  # its connections do not stand yet: it begins so
+            job.plan = replace(job.plan, band=message["band"])
+            job.tos = tos_of(message["band"])
+        elif job is not None:
             for worker in job.workers:
                 worker.change_band(message["band"])
 
