@@ -280,10 +280,10 @@ def of_value(name: str, field: FieldInfo) -> dict[str, Any]:
         return {"enum": names_of(field)}
     said = allowed(field)
     bounds = re.fullmatch(r"a whole number, (-?\d+) to (-?\d+)", said)
-    if bounds and str(Span) in str(field.annotation):  # or the least and the most: "1 to 4"
-        return {"type": ["integer", "string"]}
     if bounds:
-        return {"type": "integer", "minimum": int(bounds[1]), "maximum": int(bounds[2])}
+        whole = {"type": "integer", "minimum": int(bounds[1]), "maximum": int(bounds[2])}
+        drawn = str(Span) in str(field.annotation)  # `2 to 4` is allowed as well
+        return {"anyOf": [whole, {"type": "string"}]} if drawn else whole
     if said == "true or false":
         return {"type": "boolean"}
     return {"type": "string"} if name.endswith(tuple(WRITTEN)) else {}
