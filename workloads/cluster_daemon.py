@@ -233,8 +233,7 @@ class Daemon:
     # ---- between two iterations
 
     def _hold(self, message: dict[str, Any]) -> None:
-        job = self._of(message)
-        if job is not None:
+        if (job := self._of(message)) is not None:
             job.before = None
             for worker in job.workers:
                 worker.hold()
@@ -242,8 +241,7 @@ class Daemon:
             self._say("held", job=job.number, epoch=job.epoch, next=following)
 
     def _until(self, message: dict[str, Any]) -> None:
-        job = self._of(message)
-        if job is not None:
+        if (job := self._of(message)) is not None:
             job.before = message["before"]
             for worker in job.workers:
                 if "by_ns" in message:
@@ -267,11 +265,9 @@ class Daemon:
         )
 
     def _band(self, message: dict[str, Any]) -> None:
-        job = self._of(message)
-        if job is not None and not job.ranks:  # its connections do not stand yet: it begins so
-            job.plan = replace(job.plan, band=message["band"])
+        if (job := self._of(message)) is not None:
+            job.plan = replace(job.plan, band=message["band"])  # if it has not begun yet
             job.tos = tos_of(message["band"])
-        elif job is not None:
             for worker in job.workers:
                 worker.change_band(message["band"])
 
