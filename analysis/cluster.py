@@ -39,7 +39,7 @@ def compared(results: Results, pairs: Iterable[Pair], resamples: int) -> Cluster
 
 def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
     """One row a job that came in the window."""
-    jobs, stretches = run.table("submissions"), run.table("stretches")
+    jobs, stretches, sent = map(run.table, ("submissions", "stretches", "checkpoints"))
     submitted, started, ended, deadline = (
         jobs[name].to_numpy(dtype=float)
         for name in ("submitted_ns", "started_ns", "ended_ns", "deadline_ns")
@@ -52,13 +52,25 @@ def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
             "met": np.where(np.isnan(deadline), np.nan, ended <= deadline),
             "fairness": fairness(jobs, plan.duration_ns),
             "suspended_ns": suspended(jobs, stretches),
+            **trained(jobs, run.table("iterations")),
             "status": jobs["status"],
             "makespan_ns": makespan(jobs),
             "gpu_use": gpu_use(jobs, stretches, plan),
+            "checkpoint_byte": sent["size_byte"].sum() if len(sent) else np.nan,
+            "checkpoint_ns": (sent["end_ns"] - sent["start_ns"]).mean() if len(sent) else np.nan,
         }
     )
     begin, end = plan.window_ns
     return found[(submitted >= begin) & (submitted <= end)]
+
+
+def trained(jobs: pd.DataFrame, iterations: pd.DataFrame) -> dict[str, Floats]:
+    """Of each job that trains: its mean iteration, and how much of it its workers compute."""
+    whole = iterations.assign(length_ns=iterations["end_ns"] - iterations["start_ns"])
+    by_job = whole.groupby("job")[["length_ns", "compute_ns"]]
+    means = by_job.mean().reindex(jobs["job"])
+    length, compute = (means[name].to_numpy(dtype=float) for name in ("length_ns", "compute_ns"))
+    return {"iteration_ns": length, "computing": compute / length}
 
 
 def makespan(jobs: pd.DataFrame) -> float:

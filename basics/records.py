@@ -8,7 +8,16 @@ import pyarrow as pa
 
 # Later than the first: in a folder that was sealed before there was such a table, it is empty.
 NEW_TABLES = frozenset(
-    {"jobs", "barriers", "unfinished", "submissions", "stretches", "acknowledged", "tcp"}
+    {
+        "jobs",
+        "barriers",
+        "unfinished",
+        "submissions",
+        "stretches",
+        "acknowledged",
+        "tcp",
+        "checkpoints",
+    }
 )
 
 
@@ -160,6 +169,17 @@ TABLES: dict[str, pa.Schema] = {
         end_ns=pa.int64(),
         free_ns=pa.int64(),
         why=pa.string(),
+    ),
+    # One row a checkpoint that was sent: a host that a training job of a cluster was not on gets it
+    # before the job goes on there. end_ns: when it was all there.
+    "checkpoints": _table(
+        job=pa.string(),
+        src=pa.string(),
+        dst=pa.string(),
+        size_byte=pa.int64(),
+        priority=pa.int8(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
     ),
     # Share of one core used by each host's processes since the last sample, 0 … cores.
     "hosts": _table(time_ns=pa.int64(), host=pa.string(), cpu_share=pa.float64()),

@@ -13,8 +13,9 @@ import topologies
 from bench.base import Effort, Ratio
 from policies.link import link_policies
 from testbed.fluid import compiled
-from testbed.fluid.simulation import Simulation, Way
+from testbed.fluid.simulation import Simulation
 from testbed.fluid.step_tables import StepList
+from testbed.fluid.ways import Way
 from topologies import Cable
 from workloads.collectives import aggregation
 from workloads.collectives.aggregation import Aggregation

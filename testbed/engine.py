@@ -13,6 +13,7 @@ from policies.link import Demotion, LinkPolicy
 from testbed.live import tc
 from testbed.run_folder import RunFolder
 from testbed.spec import Experiment, FlowMix, PolicyChoice
+from testbed.spec.hosts import NAMESPACES
 from testbed.spec.placements import PlacementChoice
 from topologies import Topology
 
@@ -119,15 +120,41 @@ def lacking(policy: LinkPolicy, features: frozenset[str]) -> frozenset[str]:
     return tc.needs(policy) - features
 
 
+def demand_live_cluster(experiment: Experiment) -> None:
+    """Refuse what daemons cannot do, and what would be an hour of nothing."""
+    cluster = experiment.cluster
+    if cluster is None:
+        return
+    if not cluster.trains:
+        raise CannotRun(
+            "cluster: all its jobs are busy and send nothing, so that a live engine has nothing to "
+            "show: use `--engine fluid`"
+        )
+    if topology_of(experiment).routed:
+        raise CannotRun(
+            f"cluster: its jobs move, and on topology {experiment.topology.kind} nobody says which "
+            "way their new connections take: use topology tor, or `--engine fluid`"
+        )
+    if experiment.hosts != NAMESPACES:
+        raise CannotRun(f"cluster: its daemons live in namespaces, not in {experiment.hosts} hosts")
+    for index, choice in enumerate(experiment.policies):
+        if choice.link_policy.tells_jobs_apart:
+            raise CannotRun(told_apart_in_a_cluster(index, choice))
+
+
+def told_apart_in_a_cluster(index: int, choice: PolicyChoice) -> str:
+    """Why a policy that would have to know a cluster's jobs beforehand is refused."""
+    return (
+        f"policies.{index}: {choice.policy} tells jobs apart at ports, and those of a cluster come "
+        "and move: take another policy, or start them under training:"
+    )
+
+
 def demand_features(
     experiment: Experiment, features: frozenset[str], tcp: frozenset[str], kernel: str
 ) -> None:
     """Refuse a topology, a policy or a TCP that this kernel does not have."""
-    if experiment.cluster is not None:
-        raise CannotRun(
-            "cluster: jobs that come and go are simulated only, no live engine starts them: use "
-            "`--engine fluid`"
-        )
+    demand_live_cluster(experiment)
     if topology_of(experiment).routed and MULTIPATH not in features:
         raise CannotRun(
             f"topology {experiment.topology.kind} has several ways between two hosts, and {kernel} "

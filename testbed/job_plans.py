@@ -1,5 +1,8 @@
 """From an experiment's jobs to what their ranks know, the same for every engine. Pure."""
 
+from dataclasses import asdict, replace
+from typing import Any
+
 from testbed.engine import Run
 from testbed.spec import Experiment, TrainingJob
 from testbed.spec.job_misfits import FORWARD
@@ -11,7 +14,15 @@ def native_jobs(experiment: Experiment) -> list[tuple[int, TrainingJob]]:
     return [(at, job) for at, job in enumerate(experiment.training) if job.backend == "native"]
 
 
-def job_plan(run: Run, job: TrainingJob) -> JobPlan:
+def cluster_plan(run: Run, job: TrainingJob, name: str, workers: int) -> JobPlan:
+    """Of a job of a cluster, wherever it will run."""
+    made = job_plan(run, job.model_copy(update={"name": name}), run.choice.link_policy.training)
+    servers = job.servers if job.has_servers else 0
+    return replace(made, workers=workers, servers=servers, retuned=True)
+
+
+def job_plan(run: Run, job: TrainingJob, band: str | None = None) -> JobPlan:
+    """`band`: of a job that the file puts into none."""
     policy = run.choice.link_policy
     steered = run.steers(job.name)
     transfer = run.choice.transfer or job.sending
@@ -21,7 +32,7 @@ def job_plan(run: Run, job: TrainingJob) -> JobPlan:
         name=job.name,
         aggregation=job.aggregation,
         workers=len(job.host_names),
-        servers=len(job.server_names),
+        servers=len(job.server_names) if band is None else 0,
         layers=job.scaled_profile.layers,
         fusion_byte=job.fusion_byte,
         transfer=transfer.transfer_policy.plain(),
@@ -42,10 +53,16 @@ def job_plan(run: Run, job: TrainingJob) -> JobPlan:
         staleness=job.staleness,
         check=job.check,
         bands=policy.bands,
-        band=run.bands[job.name],
+        band=run.bands[job.name] if band is None else band,
         steered_by=policy.plain() if steered else None,
         control_band=policy.flows if steered else None,  # a few bytes, that all wait for
     )
+
+
+def plan_as_plain(plan: JobPlan) -> dict[str, Any]:
+    """For another process; `plan_from_plain` in workloads/host_process.py reads it."""
+    layers = [(one.bytes, one.forward_ns, one.backward_ns) for one in plan.layers]
+    return asdict(plan) | {"layers": layers}
 
 
 def rank_hosts(job: TrainingJob) -> tuple[str, ...]:

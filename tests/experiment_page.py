@@ -23,6 +23,7 @@ from policies.link import link_policies
 from policies.transfer import transfer_policies
 from testbed.spec import Experiment, PolicyChoice, TopologySpec
 from testbed.spec.placements import PlacementChoice
+from testbed.spec.spans import Span
 from testbed.spec.transfer import TransferChoice
 from testbed.spec.values import Spec
 from tests.conftest import REPOSITORY
@@ -280,7 +281,9 @@ def of_value(name: str, field: FieldInfo) -> dict[str, Any]:
     said = allowed(field)
     bounds = re.fullmatch(r"a whole number, (-?\d+) to (-?\d+)", said)
     if bounds:
-        return {"type": "integer", "minimum": int(bounds[1]), "maximum": int(bounds[2])}
+        whole = {"type": "integer", "minimum": int(bounds[1]), "maximum": int(bounds[2])}
+        drawn = str(Span) in str(field.annotation)  # `2 to 4` is allowed as well
+        return {"anyOf": [whole, {"type": "string"}]} if drawn else whole
     if said == "true or false":
         return {"type": "boolean"}
     return {"type": "string"} if name.endswith(tuple(WRITTEN)) else {}

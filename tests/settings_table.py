@@ -97,6 +97,61 @@ cluster:
 placements: [{placement: srtf}, {placement: fifo, label: last}]
 seeds: [0]
 """
+TRAINED = """
+name: trained
+topology: {kind: tor, hosts: 4, rate: 200 Mbit/s, delay: 10 us, queue: 100 packets}
+duration: 20 s
+cluster:
+  host: {gpu: 2}
+  jobs:
+    - {name: drawn, kind: training, count: 4, arrivals: uniform over 200 ms, demand: {gpu: 1},
+       profile: resnet50-thesis, model: 1 MB, iteration: 20 ms, workers: 2 to 4,
+       iterations: 4 to 20}
+  checkpoint: {suspend: 100 ms, resume: 1 s, size: 3 x model, band: low}
+policies: [strict-priority]
+placements: [{placement: srtf}]
+seeds: [0]
+"""
+A_FLOW = "flows: [{name: web, sizes: web-search, arrivals: 1 per second per host}]\n"
+EPOCHS = TRAINED.replace("iterations: 4 to 20", "epochs: 1 to 5, samples: 100, batch: 25")
+TRAINED_WHOLE = TRAINED.replace(
+    "profile: resnet50-thesis, model: 1 MB, iteration: 20 ms", "bytes: 1 MB, compute: 20 ms"
+)
+TRAINED_SERVED = TRAINED.replace(
+    "workers: 2 to 4", "aggregation: parameter-server, workers: 2 to 4"
+)
+# Two jobs that share both hosts' cables, each with a worker on either: no two of one fit on a host.
+SHARING = """
+name: sharing
+topology: {kind: tor, hosts: 3, rate: 200 Mbit/s, delay: 10 us, queue: 100 packets}
+duration: 8 s
+cluster:
+  host: {gpu: 2, cpu: 10, memory: 10 GB}
+  jobs:
+    - {name: a, kind: training, count: 1, arrivals: uniform over 1 ms, workers: 2, iterations: 30,
+       bytes: 2 MB, compute: 40 ms, fusion: 1 GB, demand: {gpu: 1, cpu: 6, memory: 4 GB}}
+    - {name: b, kind: training, count: 1, arrivals: uniform over 1 ms, workers: 2, iterations: 30,
+       bytes: 2 MB, compute: 45 ms, fusion: 1 GB, demand: {gpu: 1, cpu: 4, memory: 6 GB}}
+policies: [strict-priority]
+placements: [{placement: crux}]
+seeds: [0]
+"""
+SHIFTING = SHARING.replace("placement: crux", "placement: cassini, check: 200 ms").replace(
+    "compute: 45 ms", "compute: 40 ms"
+)
+EQUALS = SHARING.replace("bytes: 2 MB, compute: 45 ms", "bytes: 4 MB, compute: 80 ms")
+MIGRATING = (
+    SHARING[: SHARING.index("    - {name: a")]
+    + """\
+    - {name: early, count: 2, arrivals: uniform over 1 us, demand: {gpu: 1, cpu: 6}, duration: 7 s}
+    - {name: goes, count: 1, arrivals: uniform over 1 us, demand: {gpu: 2, cpu: 6}, duration: 1 s}
+    - {name: moves, kind: training, count: 1, arrivals: uniform over 900 ms, workers: 2,
+       iterations: 60, bytes: 1 MB, compute: 20 ms, demand: {gpu: 1, cpu: 2}}
+policies: [strict-priority]
+placements: [{placement: gandiva-lite}]
+seeds: [0]
+"""
+)
 TRACED = (
     CLUSTER[: CLUSTER.index("    - {name: drawn")]
     + """\
@@ -598,41 +653,75 @@ SWEEPS = (
     ),
 )
 
-NO_CLUSTER = Refused((), "cluster: jobs that come and go are simulated only", "a cluster")
+NO_CLUSTER = Refused((), "cluster: all its jobs are busy", "jobs that are all busy")
 FIFO_FIRST, TETRIS_FIRST, LAS_FIRST, SLICES_FIRST = (
     CLUSTER.replace("{placement: srtf}", f"{{placement: {name}}}")
     for name in ("fifo", "tetris-2014", "las, threshold: 30 s", "gandiva-lite, slice: 10 s")
 )
 
 
-def clustered(key: str, to: str, shows: str, base: str = CLUSTER, beside: str = "") -> Row:
-    """A key of a cluster, which is only simulated."""
-    refused = (replace(NO_CLUSTER, base=base),)
+def clustered(
+    key: str, to: str, shows: str, base: str = CLUSTER, beside: str = "", live: str = ""
+) -> Row:
+    """A key of a cluster: of busy jobs, which are only simulated, and of those that train."""
     settings = tuple(part for part in (to, beside) if part)
-    return Row(key, settings, refused, refused, (Changes("records", shows),), base)
+    cell: Cell = (replace(NO_CLUSTER, base=base),)
+    if "kind: training" in base:
+        cell = (Changes("tasks", shows),)
+    elif key.startswith("placements."):
+        first = base[base.index("placements: [") :].split("}")[0] + "}]\n"
+        trained = TRAINED.replace("placements: [{placement: srtf}]\n", first)
+        cell = (*cell, Changes("tasks", shows, base=trained))
+    elif live:
+        cell = (*cell, Changes("tasks", shows, (live,), TRAINED))
+    return Row(key, settings, cell, cell, (Changes("records", shows),), base)
 
 
 ROOM = "what fits on a host"
 WHICH_JOBS = "which jobs come"
+ALL_BUSY = (
+    "cluster.jobs.0={name: drawn, kind: busy, count: 4, arrivals: uniform over 200 ms, "
+    "demand: {gpu: 1}, duration: 1 s}"
+)
 CLUSTERS = (
-    clustered("cluster.host.gpu", "cluster.host.gpu=8", ROOM),
-    clustered("cluster.host.cpu", "cluster.host.cpu=9", ROOM),
-    clustered("cluster.host.memory", "cluster.host.memory=41 GB", ROOM),
-    clustered("cluster.host.disk", "cluster.host.disk=61 GB", ROOM),
-    clustered("cluster.jobs.*.name", "cluster.jobs.0.name=other", "names of jobs, and their draws"),
+    clustered("cluster.host.gpu", "cluster.host.gpu=8", ROOM, live="cluster.host.gpu=8"),
+    clustered("cluster.host.cpu", "cluster.host.cpu=9", ROOM, live="cluster.host.cpu=9"),
+    clustered(
+        "cluster.host.memory", "cluster.host.memory=41 GB", ROOM, live="cluster.host.memory=41 GB"
+    ),
+    clustered("cluster.host.disk", "cluster.host.disk=61 GB", ROOM, live="cluster.host.disk=61 GB"),
+    clustered(
+        "cluster.jobs.*.name",
+        "cluster.jobs.0.name=other",
+        "names of jobs, and their draws",
+        live="cluster.jobs.0.name=other",
+    ),
     Row(
         "cluster.jobs.*.kind",
-        ("cluster.jobs.0.kind=training",),
-        (replace(NO_CLUSTER, base=CLUSTER, to=("cluster.jobs.0.kind=training",)),),
-        (replace(NO_CLUSTER, base=CLUSTER, to=("cluster.jobs.0.kind=training",)),),
-        (
-            Refused(
-                ("cluster.jobs.0.kind=training",),
-                "cluster.jobs.0.kind: training jobs, whose speed",
-                "training",
-            ),
-        ),
-        CLUSTER,
+        (ALL_BUSY,),
+        *((replace(NO_CLUSTER, to=(ALL_BUSY,)),),) * 2,
+        (Changes("records", "whether jobs send something"),),
+        TRAINED.replace(", size: 3 x model, band: low", "") + A_FLOW,
+    ),
+    *(
+        clustered(f"cluster.jobs.*.{key}", f"cluster.jobs.0.{key}={to}", shows, base)
+        for key, to, shows, base in (
+            ("profile", "vgg16-cpu", "what an iteration computes and sends", TRAINED),
+            ("bytes", "2 MB", "what an iteration sends", TRAINED_WHOLE),
+            ("compute", "30 ms", "how long an iteration computes", TRAINED_WHOLE),
+            ("model", "2 MB", "what an iteration sends", TRAINED),
+            ("iteration", "30 ms", "how long an iteration computes", TRAINED),
+            ("aggregation", "parameter-server", "who sends what to whom", TRAINED),
+            ("servers", "2", "who sends what to whom", TRAINED_SERVED),
+            ("gradient", "100 kB", "what is pushed in an iteration", TRAINED_SERVED),
+            ("fusion", "100 kB", "which layers are sent together", TRAINED),
+            ("barrier", "false", "what a forward pass waits for", TRAINED),
+            ("workers", "3", "workers of a job", TRAINED),
+            ("iterations", "7", "how long a job trains", TRAINED),
+            ("epochs", "3", "iterations of a job", EPOCHS),
+            ("samples", "200", "iterations of a job", EPOCHS),
+            ("batch", "10", "iterations of a job", EPOCHS),
+        )
     ),
     clustered("cluster.jobs.*.trace", "cluster.jobs.0.trace=jobs-2.csv", WHICH_JOBS, TRACED),
     clustered(
@@ -642,9 +731,14 @@ CLUSTERS = (
         TRACED,
         "cluster.jobs.0.trace=tiresias.csv",
     ),
-    clustered("cluster.jobs.*.count", "cluster.jobs.0.count=20", WHICH_JOBS),
     clustered(
-        "cluster.jobs.*.arrivals", "cluster.jobs.0.arrivals=poisson over 90 s", "when jobs come"
+        "cluster.jobs.*.count", "cluster.jobs.0.count=20", WHICH_JOBS, live="cluster.jobs.0.count=3"
+    ),
+    clustered(
+        "cluster.jobs.*.arrivals",
+        "cluster.jobs.0.arrivals=poisson over 90 s",
+        "when jobs come",
+        live="cluster.jobs.0.arrivals=at 10 ms",
     ),
     clustered(
         "cluster.jobs.*.like",
@@ -654,33 +748,48 @@ CLUSTERS = (
     clustered("cluster.jobs.*.tasks", "cluster.jobs.0.tasks=2", "tasks of a job"),
     clustered("cluster.jobs.*.gang", "cluster.jobs.0.gang=true", "whether they start together"),
     *(
-        clustered(f"cluster.jobs.*.demand.{name}", f"cluster.jobs.0.demand.{name}={to}", ROOM)
-        for name, to in (
-            ("gpu", "2 to 4"),
-            ("cpu", "3 to 8"),
-            ("memory", "20 GB to 40 GB"),
-            ("disk", "30 GB to 60 GB"),
-            ("network", "50 Mbit/s to 100 Mbit/s"),
+        clustered(
+            f"cluster.jobs.*.demand.{name}", f"cluster.jobs.0.demand.{name}={to}", ROOM, live=live
+        )
+        for name, to, live in (
+            ("gpu", "2 to 4", "cluster.jobs.0.demand.gpu=0.5"),
+            ("cpu", "3 to 8", ""),
+            ("memory", "20 GB to 40 GB", ""),
+            ("disk", "30 GB to 60 GB", ""),
+            ("network", "50 Mbit/s to 100 Mbit/s", "cluster.jobs.0.demand.network=10 Mbit/s"),
         )
     ),
     clustered("cluster.jobs.*.duration", "cluster.jobs.0.duration=6 s", "how long a task runs"),
-    clustered("cluster.jobs.*.deadline", "cluster.jobs.0.deadline=2 x alone", "when a job is due"),
+    clustered(
+        "cluster.jobs.*.deadline",
+        "cluster.jobs.0.deadline=2 x alone",
+        "when a job is due",
+        live="cluster.jobs.0.deadline=2 x alone",
+    ),
     clustered(
         "cluster.checkpoint.suspend",
         "cluster.checkpoint.suspend=2 s",
         "from when on a host is free after a suspension",
+        live="cluster.checkpoint.suspend=2 s",
     ),
     clustered(
         "cluster.checkpoint.resume",
         "cluster.checkpoint.resume=3 s",
         "when a task works again after it was resumed",
+        live="cluster.checkpoint.resume=3 s",
+    ),
+    clustered(
+        "cluster.checkpoint.size", "cluster.checkpoint.size=1 x model", "bytes sent", TRAINED
+    ),
+    clustered(
+        "cluster.checkpoint.band", "cluster.checkpoint.band=high", "the band of those", TRAINED
     ),
     clustered("placements.*.placement", "placements.0.placement=fifo", "who runs where and when"),
     Row(
         "placements.*.label",
         ("placements.0.label=mine",),
-        (replace(NO_CLUSTER, base=CLUSTER),),
-        (replace(NO_CLUSTER, base=CLUSTER),),
+        *((replace(NO_CLUSTER, base=CLUSTER), Analysis("plan", "its name in results", TRAINED)),)
+        * 2,
         (Analysis("plan", "its name in results"),),
         CLUSTER,
     ),
@@ -698,6 +807,11 @@ CLUSTERS = (
     clustered(
         "placements.*.slice", "placements.0.slice=20 s", "when others have a turn", SLICES_FIRST
     ),
+    clustered("placements.*.migrate", "placements.0.migrate=false", "whether jobs move", MIGRATING),
+    clustered("placements.*.spare", "placements.0.spare=1", "the bands of jobs", SHARING),
+    clustered("placements.*.equals", "placements.0.equals=longer", "the bands of jobs", EQUALS),
+    clustered("placements.*.check", "placements.0.check=1 s", "when jobs are shifted", SHIFTING),
+    clustered("placements.*.drift", "placements.0.drift=10", "when jobs are shifted", SHIFTING),
 )
 
 ROWS = (*EXPERIMENT, *TOPOLOGY, *JOBS, *FLOWS, *POLICIES, *TRANSFERS, *CLAIMS, *SWEEPS, *CLUSTERS)

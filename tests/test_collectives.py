@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.link import link_policies
-from testbed.fluid.simulation import Simulation, Way
+from testbed.fluid.simulation import Simulation
 from testbed.fluid.step_tables import StepList
+from testbed.fluid.ways import Way
 from tests.toy_world import ToyNetwork
 from topologies import Cable, tor
 from workloads import collectives

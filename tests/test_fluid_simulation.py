@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from policies.link import link_policies
 from testbed.fluid import simulation as simulations
 from testbed.fluid import tcp
-from testbed.fluid.simulation import Simulation, Way
+from testbed.fluid.simulation import Simulation
+from testbed.fluid.ways import Way
 from topologies import Cable, tor
 from workloads.schedule import Schedule
 

@@ -25,7 +25,7 @@ class Coordinator:
         self._room_byte = plan.fusion_byte if plan.transfer_policy.fuses else 0
         self._ready_on = [0] * len(plan.layers)
         self._lacking = [len(part.layers) for part in plan.transfer_parts]  # layers, part by part
-        self._rounds = [0] * len(plan.layers)
+        self._rounds = [plan.first_iteration] * len(plan.layers)
         self._queue = PartQueue(plan.transfer_policy.credit_byte)
 
     def gradient_ready(self, layer: int) -> None:
@@ -83,8 +83,12 @@ class AgreedWorker(Rank):
         self._coordinator = Coordinator(plan) if number == 0 else None
         self._agreed: list[tuple[TensorPart, ...]] = []  # decided, not yet begun here
         self._underway: dict[int, Underway] = {}
-        self._begun = 0
+        self._begun = plan.first_transfer
         self._parts_left = [len(parts) for parts in plan.parts_of]  # of each layer
+
+    @property
+    def next_transfer(self) -> int:
+        return self._begun
 
     def underway(self) -> tuple[int, ...]:
         return tuple(layer for one in self._underway.values() for layer in one.layers)

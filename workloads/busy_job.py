@@ -1,9 +1,16 @@
-"""A busy job: tasks that hold what they need for a while, and send nothing."""
+"""A job of a cluster: tasks that hold what they need for a while.
 
-from collections.abc import Sequence
+Most are busy and send nothing. One with `work` trains: its tasks are its workers, and its duration
+is what it would take alone.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from basics.resources import Amounts
+from workloads.profiles import Layer
+from workloads.training_work import TrainingWork
 
 MOST_TASKS = 2_000_000  # of all jobs of a seed; more would not fit in memory
 
@@ -17,6 +24,7 @@ class BusyJob:
     demand: Amounts  # of each task
     gang: bool = True  # all of its tasks run together or none does
     deadline_ns: int | None = None
+    work: TrainingWork | None = None
 
     def earlier(self, by_ns: int) -> "BusyJob":
         deadline_ns = None if self.deadline_ns is None else self.deadline_ns - by_ns
@@ -49,3 +57,21 @@ class BusyJob:
 def in_order(jobs: Sequence[BusyJob]) -> list[BusyJob]:
     """As they come; those of the same moment as they were written."""
     return sorted(jobs, key=lambda job: job.submitted_ns)
+
+
+def job_as_plain(job: BusyJob) -> dict[str, Any]:
+    """For another process."""
+    plain = dict(vars(job))
+    if job.work is not None:
+        layers = [(one.bytes, one.forward_ns, one.backward_ns) for one in job.work.layers]
+        names = job.work.__dataclass_fields__
+        plain["work"] = {name: getattr(job.work, name) for name in names} | {"layers": layers}
+    return plain
+
+
+def job_from_plain(plain: Mapping[str, Any]) -> BusyJob:
+    work = plain["work"]
+    if work is not None:
+        layers = tuple(Layer(*layer) for layer in work["layers"])
+        work = TrainingWork(**{**work, "layers": layers})
+    return BusyJob(**{**plain, "demand": tuple(plain["demand"]), "work": work})

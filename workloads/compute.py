@@ -112,9 +112,10 @@ class Outlook:
 class Trainee:
     """One worker: computes stretch by stretch and waits for gradients where it must.
 
-    `missing`: what it has to get before its first iteration (the model, from its servers). After
-    `steps` iterations it rests. `drawn_ns` says how long the backward pass of an iteration takes,
-    if not as long as its stretches; an iteration begins `every_ns` after the one before, or later.
+    `missing`: what it has to get before its first iteration (the model, from its servers). It
+    begins with iteration `first`, and rests before iteration `steps`. `drawn_ns` says how long the
+    backward pass of an iteration takes, if not as long as its stretches; an iteration begins
+    `every_ns` after the one before, or later.
 
     Deadlines follow from deadlines, not from when the caller noticed them, so a late wake-up
     delays nobody but itself.
@@ -125,12 +126,13 @@ class Trainee:
         stretches: Sequence[Stretch],
         *,
         steps: int | None = None,
+        first: int = 0,
         missing: Iterable[int] = (),
         drawn_ns: Callable[[int], int | None] = lambda iteration: None,
         every_ns: int = 0,
     ) -> None:
         self._stretches = stretches
-        self._steps = steps
+        self._steps = self._limit = steps
         self._missing = set(missing)  # not exchanged yet
         self._drawn_ns = drawn_ns
         self._every_ns = every_ns
@@ -138,12 +140,14 @@ class Trainee:
         self._first_wanted = _first_wanted(stretches)
         self._after_ns = _needed_after_ns(stretches)
         self._at = 0  # the stretch that is running or waits
-        self._iteration = -1  # the first one has not begun
+        self._first = first
+        self._iteration = first - 1  # the first one has not begun
+        self._shifts: list[tuple[int, int]] = []  # (from this iteration on, later by so much)
         self._started_ns = 0
         self._compute_ns = 0
         self.resting = False
         self.running: Compute | None = None
-        self.exchanging = 0  # the iteration whose gradients are ready or on their way
+        self.exchanging = first  # the iteration whose gradients are ready or on their way
         self.finished: list[Iteration] = []
         self.wanted_ns: dict[int, int] = {}  # layer -> when its gradient was first wanted
 
@@ -179,6 +183,42 @@ class Trainee:
         self._missing.difference_update(layers)
         if self.running is None and not self.resting:
             self._enter_if_ready(now_ns)
+
+    # Where iterations end, others may step in
+
+    @property
+    def next_iteration(self) -> int:
+        """The first one that has not begun."""
+        return self._iteration + (0 if self.resting else 1)
+
+    @property
+    def quiet(self) -> bool:
+        """It rests, and all that it gave is back."""
+        return self.resting and not self._missing
+
+    def hold(self) -> None:
+        """Begin no other iteration until it is said before which one to rest."""
+        self._steps = self.next_iteration
+
+    def rest_before(self, iteration: int, now_ns: int) -> None:
+        """Rest there and not later; if it has been held before another one, it goes on now."""
+        assert iteration >= self.next_iteration, "it has begun that one"
+        self._steps = iteration if self._limit is None else min(iteration, self._limit)
+        if self.resting and self._iteration < self._steps:
+            self.resting = False
+            self._started_ns = start_ns = self._shifted(self._iteration, now_ns)
+            end_ns = start_ns + self._stretches[0].length_ns
+            self.running = Compute(self._iteration, self._stretches[0], start_ns, end_ns)
+
+    def shift(self, iteration: int, by_ns: int) -> None:
+        """Begin this iteration, or the first after it, later by so much."""
+        self._shifts.append((iteration, by_ns))
+
+    def _shifted(self, iteration: int, now_ns: int) -> int:
+        """When this iteration begins if it could begin now."""
+        due_ns = sum(by_ns for first, by_ns in self._shifts if first <= iteration)
+        self._shifts = [one for one in self._shifts if one[0] > iteration]
+        return now_ns + due_ns
 
     @property
     def wants(self) -> bool:
@@ -216,8 +256,10 @@ class Trainee:
         if not self._missing.isdisjoint(stretch.needs):
             return
         if self._at == 0:
-            if self._iteration >= 0:
+            if self._iteration >= self._first:
                 now_ns = max(now_ns, self._started_ns + self._every_ns)
+            if self._shifts and self._iteration + 1 != self._steps:
+                now_ns = self._shifted(self._iteration + 1, now_ns)
             self._begin_iteration(now_ns)
             if self.resting:
                 return
@@ -226,7 +268,7 @@ class Trainee:
         self.running = Compute(self._iteration, stretch, now_ns, end_ns)
 
     def _begin_iteration(self, now_ns: int) -> None:
-        if self._iteration >= 0:
+        if self._iteration >= self._first:
             over = Iteration(self._iteration, self._started_ns, now_ns, self._compute_ns)
             self.finished.append(over)
         self._iteration += 1

@@ -9,6 +9,7 @@ import resource
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,16 @@ SIGN_OF_LIFE_NS = 1_000_000_000
 HELLO = struct.Struct("!II")  # who connects, to whom: ranks
 
 
+def plan_from_plain(plain: Mapping[str, Any]) -> JobPlan:
+    """What `plan_as_plain` in testbed/job_plans.py wrote, after a way as JSON."""
+    plan = dict(plain)
+    plan["layers"] = tuple(Layer(*layer) for layer in plan["layers"])
+    if plan["compute_ns"] is not None:
+        plan["compute_ns"] = tuple(plan["compute_ns"])
+    plan["bands"], plan["racks"] = tuple(plan["bands"]), tuple(plan["racks"])
+    return JobPlan(**plan)
+
+
 @dataclass(frozen=True)
 class HostJob:
     """A job with ranks on this host: what they know, and where the others are."""
@@ -46,12 +57,7 @@ class HostJob:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "HostJob":
-        plan = dict(plain["plan"])
-        plan["layers"] = tuple(Layer(*layer) for layer in plan["layers"])
-        if plan["compute_ns"] is not None:
-            plan["compute_ns"] = tuple(plan["compute_ns"])
-        plan["bands"], plan["racks"] = tuple(plan["bands"]), tuple(plan["racks"])
-        return cls(**{**plain, "plan": JobPlan(**plan)})
+        return cls(**{**plain, "plan": plan_from_plain(plain["plan"])})
 
 
 @dataclass(frozen=True)

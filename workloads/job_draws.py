@@ -13,10 +13,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from basics.resources import GPU, NAMES, THOUSANDTHS, Amounts, amounts
+from basics.resources import GPU, NAMES, NETWORK, THOUSANDTHS, Amounts, amounts
 from basics.units import LARGEST
 from workloads import traces
 from workloads.busy_job import BusyJob, in_order
+from workloads.training_work import TrainingWork
 
 Integers = npt.NDArray[np.int64]
 Span = tuple[int, int]  # the least and the most, both drawn too
@@ -35,12 +36,17 @@ class JobEntry(Protocol):
     trace: Path | None
     format: str
     count: int | None
-    arrivals: tuple[str, int] | None  # "uniform" or "poisson", over so many ns
+    arrivals: tuple[str, int] | None  # "uniform" or "poisson", over so many ns; or "at" one
     like: str | None
     tasks: Span
     gang: bool
     duration_ns: Span | None
     deadline: float | None  # so many times as long as alone
+    workers: Span | None  # of jobs that train
+    iterations: Span | None
+
+    def work(self, entry: int, workers: int, iterations: int, rate_bps: int) -> TrainingWork:
+        """What such a job of this entry has to do."""
 
     @property
     def needs(self) -> Mapping[str, Span]:
@@ -49,13 +55,21 @@ class JobEntry(Protocol):
 
 def jobs_of(entries: Sequence[JobEntry], capacity: Amounts, hosts: int, seed: int) -> list[BusyJob]:
     """All jobs of a cluster, in the order of their arrival."""
-    found = [job for entry in entries for job in _entry_jobs(entry, capacity, hosts, seed)]
+    found = [
+        job
+        for at, entry in enumerate(entries)
+        for job in _entry_jobs(at, entry, capacity, hosts, seed)
+    ]
     return in_order(found)
 
 
-def _entry_jobs(entry: JobEntry, capacity: Amounts, hosts: int, seed: int) -> Iterator[BusyJob]:
+def _entry_jobs(
+    at: int, entry: JobEntry, capacity: Amounts, hosts: int, seed: int
+) -> Iterator[BusyJob]:
     jobs = drawn(entry, seed) if entry.trace is None else replayed(entry)
     for job in jobs:
+        if entry.iterations is not None:
+            job = trained(at, entry, job, capacity[NETWORK])
         alone_ns = job.alone_ns(capacity, hosts)
         if job.deadline_ns is None and entry.deadline is not None and alone_ns is not None:
             due_ns = job.submitted_ns + round(alone_ns * entry.deadline)
@@ -79,9 +93,10 @@ def drawn(entry: JobEntry, seed: int) -> list[BusyJob]:
     if entry.like == "philly":
         tasks, duration_ns = philly(entry.count, of_tasks, of_time)
     else:
-        assert entry.duration_ns is not None
-        tasks = between(entry.tasks, entry.count, of_tasks)
-        duration_ns = between(entry.duration_ns, entry.count, of_time)
+        lasts = entry.duration_ns or entry.iterations
+        assert lasts is not None
+        tasks = between(entry.workers or entry.tasks, entry.count, of_tasks)
+        duration_ns = between(lasts, entry.count, of_time, by=1 if entry.iterations else None)
     needs = [
         between(entry.needs[name], entry.count, np.random.default_rng(stream)).tolist()
         for name, stream in zip(NAMES, streams, strict=True)
@@ -93,8 +108,17 @@ def drawn(entry: JobEntry, seed: int) -> list[BusyJob]:
     ]
 
 
+def trained(at: int, entry: JobEntry, job: BusyJob, rate_bps: int) -> BusyJob:
+    """A drawn job of an entry that trains: what was drawn as its duration are its iterations."""
+    assert job.duration_ns is not None
+    work = entry.work(at, job.tasks, job.duration_ns, rate_bps)
+    return replace(job, duration_ns=work.iterations * work.iteration_ns, gang=True, work=work)
+
+
 def arrivals(kind: str, over_ns: int, count: int, generator: np.random.Generator) -> Integers:
-    """Uniform: anywhere in that time. Poisson: one after the other at that rate."""
+    """Uniform: anywhere in that time. Poisson: one after the other at that rate. At: then."""
+    if kind == "at":
+        return np.full(count, over_ns, dtype=np.int64)
     if kind == "uniform":
         times = np.sort(generator.uniform(0, over_ns, count))
     else:
@@ -102,10 +126,13 @@ def arrivals(kind: str, over_ns: int, count: int, generator: np.random.Generator
     return times.astype(np.int64)
 
 
-def between(span: Span, count: int, generator: np.random.Generator) -> Integers:
+def between(
+    span: Span, count: int, generator: np.random.Generator, by: int | None = None
+) -> Integers:
     """Whole units where both ends are whole: 1 to 4 GPUs are 1, 2, 3 or 4."""
     low, high = span
-    step = THOUSANDTHS if low % THOUSANDTHS == high % THOUSANDTHS == 0 else 1
+    whole = low % THOUSANDTHS == high % THOUSANDTHS == 0
+    step = by or (THOUSANDTHS if whole else 1)
     return generator.integers(low // step, high // step, count, endpoint=True) * step
 
 
@@ -120,10 +147,13 @@ def philly(
     return gpus.astype(np.int64), (minutes * MINUTE_NS).astype(np.int64)
 
 
-def largest(entry: JobEntry) -> BusyJob:
+def largest(entry: JobEntry, rate_bps: int) -> BusyJob:
     """A job that needs as much as any that an entry can draw."""
     needs = {name: span[1] for name, span in entry.needs.items()}
-    most = max(PHILLY_GPUS) if entry.like == "philly" else entry.tasks[1]
+    most = max(PHILLY_GPUS) if entry.like == "philly" else (entry.workers or entry.tasks)[1]
+    if entry.iterations is not None:
+        job = BusyJob(entry.name, 0, entry.iterations[1], most, amounts(needs))
+        return trained(0, entry, job, rate_bps)
     longest_ns = entry.duration_ns[1] if entry.duration_ns else None
     return BusyJob(entry.name, 0, longest_ns, most, amounts(needs), entry.gang)
 

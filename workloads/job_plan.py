@@ -63,6 +63,9 @@ class JobPlan:
     every_ns: int = 0  # an iteration begins no sooner after the one before
     racks: tuple[int, ...] = ()  # of each worker, where that matters
     reduce: Mapping[str, Any] | None = None  # how servers' workers aggregate; none: they do not
+    first_iteration: int = 0  # of a job that goes on: what it did elsewhere, or before
+    first_transfer: int = 0  # likewise, where its transfers are numbered
+    retuned: bool = False  # others may put it into another band
 
     @cached_property
     def stretches(self) -> list[Stretch]:
@@ -245,5 +248,5 @@ class JobPlan:
             others = range(self.workers, self.ranks)
             return [(0, other) for other in others] if self.steered_by else []
         if self.has_servers:
-            return self.data_pairs if self.steered_by else []
+            return self.data_pairs if self.steered_by or self.retuned else []
         return [(rank, 0) for rank in range(1, self.workers)]

@@ -31,7 +31,7 @@ class PartServer(ParameterServer):
             Answers.GATED: GatedOutbox,
         }[policy.answers]
         self._outboxes = [kind(plan, world, worker, own) for worker in range(plan.workers)]
-        self._counts = [Counts() for _ in range(plan.workers)]
+        self._counts = [Counts(plan.first_iteration) for _ in range(plan.workers)]
 
     def message_arrived(self, message: Message) -> None:
         """A worker's gradient of a part; when nobody is waited for any more, it is updated."""
@@ -85,8 +85,8 @@ class PartServer(ParameterServer):
 class Counts:
     """How far a worker's iteration is at this server."""
 
-    def __init__(self) -> None:
-        self.iteration = 0
+    def __init__(self, iteration: int) -> None:
+        self.iteration = iteration
         self.pushed = 0
         self.answered = 0
         self.enter_ns = 0  # when its last gradient was here
@@ -114,7 +114,7 @@ class RankedOutbox(Outbox):
     def __init__(self, plan: JobPlan, world: World, worker: int, own: list[TensorPart]) -> None:
         super().__init__(plan, world, worker, own)
         self._queue = PartQueue(ONE_BY_ONE_BYTE)
-        self._added = 0
+        self._added = plan.first_iteration * len(own)
         self._sending = False
 
     def add(self, part: TensorPart) -> None:
@@ -145,8 +145,10 @@ class GatedOutbox(Outbox):
 
     def __init__(self, plan: JobPlan, world: World, worker: int, own: list[TensorPart]) -> None:
         super().__init__(plan, world, worker, own)
-        self._iteration = 0
-        self._asked = 0  # iterations; where there are no gradients, each part was asked for
+        self._iteration = plan.first_iteration
+        self._asked = (
+            plan.first_iteration
+        )  # iterations; where there are no gradients, each part was asked for
         self._here: dict[int, TensorPart] = {}
         self._order: list[TensorPart] = []  # of those not sent yet, the next one last
 

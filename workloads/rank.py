@@ -7,17 +7,28 @@ parameter servers (`Served`). How bytes travel is the world's.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import Protocol
 
 from policies.steering import Gradient, Sight, Steering
-from workloads.compute import Outlook, Trainee
+from workloads.compute import Iteration, Outlook, Trainee
 from workloads.cores import Cores
 from workloads.job_plan import JobPlan
 from workloads.rank_records import Exchanged, RankRecords, Sink
 from workloads.world import Message, World
 
 
+class Follower(Protocol):
+    """Who follows a rank from iteration to iteration."""
+
+    def iterated(self, rank: "Rank", over: Iteration) -> None: ...
+
+    def rested(self, rank: "Rank") -> None:
+        """It has made its steps, and all that it gave is back."""
+
+
 class Rank(ABC):
     cores: Cores | None = None  # of its host, where tasks share them
+    watcher: "Follower | None" = None  # of a job that others suspend and move
 
     def __init__(
         self,
@@ -38,6 +49,7 @@ class Rank(ABC):
         self._trainee = Trainee(
             plan.stretches,
             steps=plan.steps,
+            first=plan.first_iteration,
             missing=missing,
             drawn_ns=partial(plan.drawn_ns, number),
             every_ns=plan.every_ns,
@@ -79,6 +91,7 @@ class Rank(ABC):
     def begin(self) -> None:
         self._trainee.start(self.plan.start_ns)
         self._await_compute()
+        self._rest_if_quiet(self.plan.start_ns)  # it was asked to before it began
 
     def _await_compute(self) -> None:
         running = self._trainee.running
@@ -120,6 +133,37 @@ class Rank(ABC):
         if waited:
             self._await_compute()
             self._write_iterations()
+        self._rest_if_quiet(now_ns)
+
+    def _rest_if_quiet(self, now_ns: int) -> None:
+        if self.watcher is not None and self._trainee.quiet:
+            # Later, but now: what called this has not noted yet that the exchange is over.
+            self._world.at(now_ns, partial(self.watcher.rested, self))
+
+    # What others may ask of it between two iterations
+
+    @property
+    def next_iteration(self) -> int:
+        return self._trainee.next_iteration
+
+    @property
+    def quiet(self) -> bool:
+        """It rests, and all that it gave is back."""
+        return self._trainee.quiet
+
+    def hold(self) -> None:
+        """Begin no other iteration for now."""
+        self._trainee.hold()
+
+    def rest_before(self, iteration: int) -> None:
+        """Rest there, not sooner and not later."""
+        rested = self._trainee.resting
+        self._trainee.rest_before(iteration, self._world.now_ns())
+        if rested and not self._trainee.resting:
+            self._await_compute()
+
+    def shift(self, iteration: int, by_ns: int) -> None:
+        self._trainee.shift(iteration, by_ns)
 
     # Bands
 
@@ -164,6 +208,8 @@ class Rank(ABC):
     def _write_iterations(self) -> None:
         for over in self._trainee.finished:
             self._records.iteration(over)
+            if self.watcher is not None:
+                self.watcher.iterated(self, over)
         self._trainee.finished.clear()
 
     def write_transfers(self) -> None:

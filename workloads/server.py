@@ -106,6 +106,9 @@ class ParameterServer:
             self._world.send(released, self._shard_byte, content=model)
         for passage in self._gate.passages:
             self._records.barrier(
-                passage.iteration, passage.worker, passage.enter_ns, passage.leave_ns
+                self.plan.first_iteration + passage.iteration,
+                passage.worker,
+                passage.enter_ns,
+                passage.leave_ns,
             )
         self._gate.passages.clear()

@@ -113,8 +113,9 @@ BANDS = Subject(
 CLUSTER = Subject(
     "The jobs of a cluster, where there is one",
     "a row a job and seed that came in the window: seed, job, completion_ns (none: unfinished), "
-    "queueing_ns, met (1 or 0; none: no deadline), fairness, suspended_ns, status; and, in every "
-    "row, of the whole run: makespan_ns, gpu_use",
+    "queueing_ns, met (1 or 0; none: no deadline), fairness, suspended_ns, iteration_ns and "
+    "computing (of jobs that train), status; and, in every row, of the whole run: makespan_ns, "
+    "gpu_use",
     "cluster", "cluster", "", ("job",), paired=True,
 )  # fmt: skip
 SUBJECTS = (FLOWS, MIXES, SHARING, JOBS, HOSTS, TRAINING, CLUSTER, LINKS, TIERS, BANDS)

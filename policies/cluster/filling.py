@@ -13,6 +13,7 @@ from policies.cluster.scheduler import Action, Floats, Ints, Resume, Snapshot, S
 
 HostChoice = Callable[[Ints, Ints, Ints, Ints, int], Ints]
 # (free, capacity, how many such tasks each host has room for, demand, how many) -> hosts
+HostOrder = Callable[[int, Ints], Ints]  # (job, how many of its tasks fit on each host) -> hosts
 
 
 def room(free: Ints, demand: Ints) -> Ints:
@@ -87,8 +88,12 @@ class Places:
     Room only shrinks meanwhile, so what did not fit once does not fit later, nor does more of it.
     """
 
-    def __init__(self, snapshot: Snapshot, node: str = "first-fit") -> None:
+    def __init__(
+        self, snapshot: Snapshot, node: str = "first-fit", order: HostOrder | None = None
+    ) -> None:
+        """`order`: in which hosts are asked, if it is not that of their numbers; for first fit."""
         self.snapshot = snapshot
+        self._order = order
         self.free = snapshot.free.copy()
         self._choose = HOST_CHOICES[node]
         self._least_refused: dict[bytes, int] = {}
@@ -106,7 +111,11 @@ class Places:
             if total == 0 or snapshot.gang[job]:
                 return []
         count = min(wanted, total)
-        hosts = self._choose(self.free, snapshot.capacity, places, demand, count)
+        if self._order is None:
+            hosts = self._choose(self.free, snapshot.capacity, places, demand, count)
+        else:
+            asked = self._order(job, places)
+            hosts = asked[first_fit(self.free, snapshot.capacity, places[asked], demand, count)]
         np.subtract.at(self.free, hosts, demand)
         if count < wanted:
             self._least_refused[demand.tobytes()] = 1

@@ -1,17 +1,24 @@
-"""Gandiva's time slices: as long as somebody waits, jobs take turns on the hosts.
+"""Gandiva: jobs take turns while somebody waits; while nobody does, they move to better places.
 
-At the end of a slice, jobs that have had one are suspended for whoever has waited the longest.
-Affinity, migration and packing by trial are for jobs whose speed comes out of the network, and are
-not here.
+At the end of a slice, jobs that have had one are suspended for whoever has waited the longest; jobs
+that train leave when their iteration is over. These also have Gandiva's affinity and migration
+(`gandiva_moves.py`), one at a time and by trial: a job whose iterations are not a twentieth shorter
+where it has moved to stays there. Packing several jobs on one GPU is not here: what a host has is
+never given twice.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from basics.options import Option
+from basics.options import Option, flag
 from policies.cluster.filling import wanting
+from policies.cluster.gandiva_moves import affinity, migration
 from policies.cluster.making_room import ranked
 from policies.cluster.scheduler import (
     SUSPENDING,
+    Action,
     Event,
     Ints,
     Resume,
@@ -22,36 +29,75 @@ from policies.cluster.scheduler import (
 )
 
 SLICE_NS = 60 * 10**9
+GAIN = 0.05  # of an iteration, which a move has to bring
 
 
-def decide(snapshot: Snapshot, event: Event, memory: Ints | None, slice_ns: int) -> Ruling:
-    """The memory: since when each job runs, or does not."""
-    now_ns = snapshot.time_ns
-    known = np.zeros(0, dtype=np.int64) if memory is None else memory
-    since = np.concatenate([known, snapshot.submitted_ns[len(known) :]])
+@dataclass(frozen=True)
+class PastMoves:
+    """What it remembers: since when jobs run or wait, and what moves have brought."""
+
+    since_ns: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # it runs, or not
+    before_ns: Mapping[int, int] = field(default_factory=dict)  # iterations of jobs that moved
+    settled: frozenset[int] = frozenset()  # jobs that moved for nothing
+
+
+def decide(
+    snapshot: Snapshot, event: Event, memory: PastMoves | None, slice_ns: int, migrate: bool
+) -> Ruling:
+    now_ns, known = snapshot.time_ns, memory or PastMoves()
+    since = np.concatenate([known.since_ns, snapshot.submitted_ns[len(known.since_ns) :]])
     if event.what == "suspended":
         since[list(event.jobs)] = now_ns
+    before, settled = _judged(snapshot, event, known)
     waits = len(wanting(snapshot)) > 0
     look_ns = (now_ns // slice_ns + 1) * slice_ns if waits else None
     leaving = bool((snapshot.task_state == SUSPENDING).any())
-    if not waits or event.what == "landed" or (event.what == "suspended" and leaving):
-        return Ruling((), since, look_ns)  # at the turn's end everybody is placed at once
-    on = snapshot.running > 0
-    # Who has waited the longest is first, and who has run the longest gives way first.
-    rank = np.where(on, 2 * now_ns + 1 - since, since)
-    turns = event.what == "looked"
-    actions = ranked(snapshot, rank, spared=on & (now_ns - since < slice_ns) if turns else on)
+    actions: tuple[Action, ...] = ()
+    if waits and event.what != "landed" and not (event.what == "suspended" and leaving):
+        actions = _turns(snapshot, event, since, slice_ns)  # at its end all are placed at once
+    elif not waits and migrate and snapshot.training is not None:
+        move = migration(snapshot, settled)
+        if move is not None:
+            actions = (move,)
+            before = {**before, move.job: int(snapshot.training.iteration_ns[move.job])}
     for action in actions:
         if isinstance(action, Start | Resume):
             since[action.job] = now_ns
-    return Ruling(actions, since, look_ns)
+    return Ruling(actions, PastMoves(since, before, settled), look_ns)
+
+
+def _turns(snapshot: Snapshot, event: Event, since: Ints, slice_ns: int) -> tuple[Action, ...]:
+    """Who has waited the longest is first, and who has run the longest gives way first."""
+    now_ns, on = snapshot.time_ns, snapshot.running > 0
+    rank = np.where(on, 2 * now_ns + 1 - since, since)
+    turns = event.what == "looked"
+    spared = on & (now_ns - since < slice_ns) if turns else on
+    order = None if snapshot.training is None else affinity(snapshot)
+    return ranked(snapshot, rank, spared, order)
+
+
+def _judged(
+    snapshot: Snapshot, event: Event, memory: PastMoves
+) -> tuple[Mapping[int, int], frozenset[int]]:
+    """What is known of moves: a job that was measured after one has gained, or stays."""
+    if event.what != "profiled" or snapshot.training is None:
+        return memory.before_ns, memory.settled
+    before, settled = dict(memory.before_ns), set(memory.settled)
+    for job in event.jobs:
+        was_ns = before.pop(job, 0)
+        if was_ns and snapshot.training.iteration_ns[job] > (1 - GAIN) * was_ns:
+            settled.add(job)
+    return before, frozenset(settled)
 
 
 SCHEDULER = Scheduler(
     name="gandiva-lite",
-    title="Gandiva-lite (slices)",
-    description="jobs take turns of a slice each while somebody waits",
+    title="Gandiva-lite",
+    description="jobs take turns of a slice each while somebody waits, and move to better places",
     decide=decide,
-    options={"slice": Option("how long a turn is", 10**6, 10**15, SLICE_NS, unit="ns")},
+    options={
+        "slice": Option("how long a turn is", 10**6, 10**15, SLICE_NS, unit="ns"),
+        "migrate": flag("whether jobs that train move where they are better off", default=True),
+    },
     suspends=True,
 )

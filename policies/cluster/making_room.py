@@ -6,7 +6,7 @@ A job that is on its hosts stays there until somebody with a higher rank needs i
 import numpy as np
 import numpy.typing as npt
 
-from policies.cluster.filling import Places, by, entered, first_fit, room, wanting
+from policies.cluster.filling import HostOrder, Places, by, entered, first_fit, room, wanting
 from policies.cluster.scheduler import (
     RUNNING,
     SUSPENDING,
@@ -21,16 +21,19 @@ Flags = npt.NDArray[np.bool_]
 
 
 def ranked(
-    snapshot: Snapshot, rank: Ints | Floats, spared: Flags | None = None
+    snapshot: Snapshot,
+    rank: Ints | Floats,
+    spared: Flags | None = None,
+    host_order: HostOrder | None = None,
 ) -> tuple[Action, ...]:
     """Start and resume by rank (the lowest number first), and suspend for it whom that takes.
 
-    `spared`: jobs that are not suspended, whatever their rank.
+    `spared`: jobs that are not suspended, whatever their rank. `host_order`: for what is free.
     """
     order = by([rank], wanting(snapshot))
     if not len(order):
         return ()
-    places = Places(snapshot)
+    places = Places(snapshot, order=host_order)
     victims = Victims(snapshot, rank, spared)
     actions: list[Action] = []
     kinds = snapshot.alike[order].tolist()

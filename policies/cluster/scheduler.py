@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from basics.options import Options, Values, keywords
+from policies.cluster.training_view import TrainingView
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -29,8 +30,8 @@ class Event:
     """What happened to some jobs; `looked`: nothing did, but the scheduler had asked to be woken.
 
     `finished`: some of its tasks are done. `suspended`: its tasks have left their hosts. `landed`:
-    they run again after a resume or a move. `profiled`: what its iterations take is known, which
-    busy jobs do not have.
+    they run again after a resume or a move. `profiled`: what a training job's iterations take where
+    it runs now is known; it is told once after every start, resumption and move.
     """
 
     what: Happened
@@ -63,7 +64,10 @@ class Snapshot:
     task_state: Ints
     task_job: Ints
     task_host: Ints  # where it is, or was last; -1: nowhere yet
-    remaining_ns: Ints | None = None  # work left, added up; only for those who need durations
+    # Work left, added up; only for those who need durations. Of a training job: its iterations
+    # left times what one takes, as measured where it runs or else as calculated for it alone.
+    remaining_ns: Ints | None = None
+    training: TrainingView | None = None  # None: all jobs of this cluster are busy
 
     @cached_property
     def share(self) -> Floats:
@@ -99,14 +103,20 @@ class Start:
 
 @dataclass(frozen=True)
 class Suspend:
-    """All running tasks of the job leave their hosts; what they did is kept."""
+    """All running tasks of the job leave their hosts; what they did is kept.
+
+    A training job leaves when its iteration is over.
+    """
 
     job: int
 
 
 @dataclass(frozen=True)
 class Resume:
-    """The job's next suspended tasks go on, one on each of these hosts."""
+    """The job's next suspended tasks go on, one on each of these hosts.
+
+    Hosts that a training job was not on get its checkpoint first, through the network.
+    """
 
     job: int
     hosts: tuple[int, ...]
@@ -114,7 +124,11 @@ class Resume:
 
 @dataclass(frozen=True)
 class Move:
-    """All running tasks of the job go on elsewhere: one on each of these hosts."""
+    """All running tasks of the job go on elsewhere: one on each of these hosts.
+
+    The new hosts are held from now on, the old ones until it has left: a training job when its
+    iteration is over and its checkpoint is gone.
+    """
 
     job: int
     hosts: tuple[int, ...]
@@ -159,7 +173,7 @@ class Ruling:
 class Scheduler:
     """A rule for which job runs where and when. `decide` gets its options by keyword.
 
-    One that does not say that it needs durations does not get to know them.
+    One that does not say that it needs durations, or traffic, does not get to know them.
     """
 
     name: str
@@ -169,6 +183,7 @@ class Scheduler:
     options: Options = field(default_factory=dict)
     chosen: Values = field(default_factory=dict)  # what a file says; the rest is by default
     needs_durations: bool = False
+    needs_traffic: bool = False
     suspends: bool = False
 
     def told(self, chosen: Values) -> "Scheduler":

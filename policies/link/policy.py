@@ -8,7 +8,7 @@ from typing import Any
 from basics.options import Options, Value, Values, keywords
 from basics.units import format_time, multiplied
 from policies.link.discipline import Demotion, Discipline
-from policies.link.port import Port
+from policies.link.port import Port, ServerPort
 from policies.steering import Steering
 
 PERIOD = "period"  # the option of every policy that acts
@@ -75,6 +75,13 @@ class LinkPolicy:
     def discipline_at(self, port: Port, situation: Situation = START) -> Discipline:
         known = (port, situation) if self.acts else (port,)
         return self.discipline(*known, **self._keywords)
+
+    @property
+    def tells_jobs_apart(self) -> bool:
+        """Whether it has classes for single jobs, or for their servers."""
+        one = (ServerPort("job", 1, 1),)
+        port = replace(ANY_PORT, servers=one, pushed_to=one, jobs=one)
+        return any(kind.by_server for kind in self.discipline_at(port).classes)
 
     @cached_property
     def bands(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from basics import resources
 from basics.resources import Amounts
 from policies.cluster.scheduler import (
     DONE,
@@ -83,23 +84,23 @@ class Ledger:
         left = np.where(endless, NEVER, self.tasks * np.where(endless, 0, self.work_ns) - attained)
         return Snapshot(
             now_ns,
-            capacity=_fixed(self.capacity),
-            free=_fixed(self.free),
-            submitted_ns=_fixed(self.submitted_ns[:here]),
-            deadline_ns=_fixed(self.deadline_ns[:here]),
-            demand=_fixed(self.demand[:here]),
-            gang=_fixed(self.gang[:here]),
-            alike=_fixed(self.alike[:here]),
-            tasks=_fixed(self.tasks[:here]),
-            waiting=_fixed(self.waiting[:here]),
-            running=_fixed(self.running[:here]),
-            suspended=_fixed(self.suspended[:here]),
-            attained_ns=_fixed(attained[:here]),
-            first_task=_fixed(self.first_task[:here]),
-            task_state=_fixed(self.task_state[:tasks]),
-            task_job=_fixed(self.task_job[:tasks]),
-            task_host=_fixed(self.task_host[:tasks]),
-            remaining_ns=_fixed(left[:here]) if durations else None,
+            capacity=fixed(self.capacity),
+            free=fixed(self.free),
+            submitted_ns=fixed(self.submitted_ns[:here]),
+            deadline_ns=fixed(self.deadline_ns[:here]),
+            demand=fixed(self.demand[:here]),
+            gang=fixed(self.gang[:here]),
+            alike=fixed(self.alike[:here]),
+            tasks=fixed(self.tasks[:here]),
+            waiting=fixed(self.waiting[:here]),
+            running=fixed(self.running[:here]),
+            suspended=fixed(self.suspended[:here]),
+            attained_ns=fixed(attained[:here]),
+            first_task=fixed(self.first_task[:here]),
+            task_state=fixed(self.task_state[:tasks]),
+            task_job=fixed(self.task_job[:tasks]),
+            task_host=fixed(self.task_host[:tasks]),
+            remaining_ns=fixed(left[:here]) if durations else None,
         )
 
     def in_state(self, job: int, state: int) -> Ints:
@@ -107,11 +108,24 @@ class Ledger:
         own = self.task_state[first : first + int(self.tasks[job])]
         return first + np.flatnonzero(own == state)
 
-    def over(self, job: int, hosts: Ints) -> int | None:
-        """The first host that would hold more than it has; None: there is room."""
+    def overfull(self, job: int, hosts: Ints) -> str | None:
+        """The first host that would hold more than it has, and of what; None: there is room."""
         different, counts = np.unique(hosts, return_counts=True)
-        lacking = (self.free[different] < counts[:, None] * self.demand[job]).any(axis=1)
-        return int(different[lacking][0]) if lacking.any() else None
+        asked = counts[:, None] * self.demand[job]
+        lacking = (self.free[different] < asked).any(axis=1)
+        if not lacking.any():
+            return None
+        at = int(np.flatnonzero(lacking)[0])
+        needs, free = asked[at].tolist(), self.free[different[at]].tolist()
+        name, need, have = next(
+            (name, need, have)
+            for name, need, have in zip(resources.NAMES, needs, free, strict=True)
+            if need > have
+        )
+        return (
+            f"h{different[at] + 1}, which would take {resources.said(name, need)} of "
+            f"{resources.said(name, have)} that is free"
+        )
 
     def take(self, job: int, tasks: Ints, hosts: Ints, *, lands: bool) -> None:
         np.subtract.at(self.free, hosts, self.demand[job])
@@ -129,6 +143,16 @@ class Ledger:
 
     def stop(self, stretch: TaskStretch, now_ns: int) -> None:
         """Its tasks work no longer, but still hold their hosts."""
+        self.halt(stretch)
+        self.rest(stretch, now_ns)
+
+    def halt(self, stretch: TaskStretch) -> None:
+        """Its tasks are to stop; those that train work on until their iteration is over."""
+        self.running[stretch.job] -= len(stretch.tasks)
+        self.task_state[stretch.tasks] = SUSPENDING
+
+    def rest(self, stretch: TaskStretch, now_ns: int) -> None:
+        """What its tasks did is counted."""
         stretch.end_ns = now_ns
         count = len(stretch.tasks)
         self._working[stretch.job] -= count
@@ -136,8 +160,6 @@ class Ledger:
         self._done_ns[stretch.job] += count * (now_ns - stretch.start_ns)
         if self.work_ns[stretch.job] != NEVER:
             self.task_left_ns[stretch.tasks] -= now_ns - stretch.start_ns
-        self.running[stretch.job] -= count
-        self.task_state[stretch.tasks] = SUSPENDING
 
     def take_again(self, job: int, tasks: Ints, hosts: Ints) -> None:
         """Tasks that have stopped for a move hold their new hosts too."""
@@ -159,7 +181,7 @@ class Ledger:
             self.suspended[stretch.job] += len(stretch.tasks)
 
 
-def _fixed(column: Array) -> Array:
+def fixed(column: Array) -> Array:
     seen = column.view()
     seen.flags.writeable = False
     return seen

@@ -1,20 +1,17 @@
 """The mechanism of a cluster: tells a scheduler what happens, checks what it decides, and does it.
 
-Time comes out of a queue of moments: arrivals, ends of stretches, hosts that become free, looks.
-Busy jobs are done with that. Jobs whose tasks are processes will need somebody who starts them;
-what is decided, checked and noted stays here.
+Time goes from moment to moment: arrivals, ends of stretches, hosts that become free, looks. Busy
+jobs are done with that. Jobs that train are played by an engine (trainers.py); what is decided is
+checked here for both.
 """
 
-import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any
 
 import numpy as np
 
-from basics import resources
 from basics.errors import RunFailed
 from basics.resources import Amounts
 from basics.units import format_time
@@ -37,6 +34,9 @@ from policies.cluster.scheduler import (
     Suspend,
 )
 from testbed.cluster.ledger import Ledger, TaskStretch
+from testbed.cluster.moments import Moments, Timeline
+from testbed.cluster.player import Player, Surroundings
+from testbed.cluster.trainers import Trainers
 from workloads.busy_job import BusyJob
 
 
@@ -61,45 +61,51 @@ class Master:
         capacity: Amounts,
         scheduler: Scheduler,
         prices: Prices = FREE,
+        time: Timeline | None = None,
+        training: tuple[Player, Surroundings] | None = None,
     ) -> None:
+        """`time`: that of the engine that plays `training`; without, moments follow each other."""
         self.ledger = Ledger(jobs, hosts, capacity)
         self.stretches: list[TaskStretch] = []
         self.rejected: set[int] = set()
-        self.now_ns = 0
-        self._scheduler, self._prices = scheduler, prices
+        self.prices = prices
+        self.trainers = Trainers(self, jobs, *training) if training else None
+        self._time = Moments() if time is None else time
+        self._scheduler = scheduler
         self._memory: Any = None
         self._look_ns: int | None = None
         self._leaving: list[TaskStretch] = []  # of this ruling
         self._landing: list[TaskStretch] = []
         self._on: dict[int, list[TaskStretch]] = {}  # by job, those that hold hosts and go on
-        self._queue: list[tuple[int, int, Callable[[], object]]] = []
-        self._ticket = count()
         for number, job in enumerate(jobs):
-            self._at(job.submitted_ns, partial(self._arrive, number))
+            self.at(job.submitted_ns, partial(self._arrive, number))
+
+    @property
+    def now_ns(self) -> int:
+        return self._time.now_ns
 
     def run(self, until_ns: int, on_time: Callable[[int], None] = lambda time_ns: None) -> None:
         """Go through all moments before this one; what runs then is stopped."""
-        while self._queue and self._queue[0][0] < until_ns:
-            time_ns, _, moment = heapq.heappop(self._queue)
-            if time_ns != self.now_ns:
-                on_time(time_ns)
-            self.now_ns = time_ns
-            moment()
-        for stretch in (one for several in self._on.values() for one in several):
-            stretch.start_ns = min(stretch.start_ns, until_ns)
-            stretch.end_ns = stretch.free_ns = until_ns
+        assert isinstance(self._time, Moments), "else the engine does"
+        self._time.run(until_ns, on_time)
+        self.close(until_ns)
+
+    def close(self, until_ns: int) -> None:
+        """The run is over: what holds hosts is stopped."""
         for stretch in self.stretches:
-            if stretch.free_ns < 0:  # it was leaving
+            if stretch.free_ns < 0:
+                stretch.start_ns = min(stretch.start_ns, until_ns)
+                stretch.end_ns = min(stretch.end_ns, until_ns)
                 stretch.free_ns = until_ns
 
     # ---- what happens
 
-    def _at(self, time_ns: int, moment: Callable[[], object]) -> None:
-        heapq.heappush(self._queue, (time_ns, next(self._ticket), moment))
+    def at(self, time_ns: int, moment: Callable[[], object]) -> None:
+        self._time.at(time_ns, moment)
 
     def _arrive(self, job: int) -> None:
         self.ledger.arrived = job + 1
-        self._tell("arrived", [job])
+        self.tell("arrived", [job])
 
     def _end(self, stretch: TaskStretch) -> None:
         if stretch.why == "stopped":  # else it was suspended or moved meanwhile
@@ -107,33 +113,37 @@ class Master:
             self.ledger.stop(stretch, self.now_ns)
             self.ledger.leave(stretch, self.now_ns, done=True)
             stretch.why = "finished"
-            self._tell("finished", [stretch.job])
+            self.tell("finished", [stretch.job])
 
     def _land(self, stretches: list[TaskStretch]) -> None:
         self._work(stretches)
-        self._tell("landed", [stretch.job for stretch in stretches])
+        self.tell("landed", [stretch.job for stretch in stretches])
 
     def _leave(self, stretches: list[TaskStretch]) -> None:
         for stretch in stretches:
             self.ledger.leave(stretch, self.now_ns, done=False)
-        self._tell("suspended", [stretch.job for stretch in stretches])
+        self.tell("suspended", [stretch.job for stretch in stretches])
 
     def _wake(self, look_ns: int) -> None:
         if self._look_ns == look_ns:  # else a later decision wanted another time, or none
-            self._tell("looked", [])
+            self.tell("looked", [])
 
-    def _tell(self, what: Happened, jobs: list[int]) -> None:
-        snapshot = self.ledger.snapshot(self.now_ns, durations=self._scheduler.needs_durations)
+    def tell(self, what: Happened, jobs: list[int]) -> None:
+        scheduler, known = self._scheduler, {"durations": self._scheduler.needs_durations}
+        snapshot = self.ledger.snapshot(self.now_ns, **known)
+        if self.trainers is not None:
+            traffic = scheduler.needs_traffic
+            snapshot = self.trainers.shown(snapshot, **known, traffic=traffic)
         event = Event(what, tuple(dict.fromkeys(jobs)))
-        decision = self._scheduler.decided(snapshot, event, self._memory)
+        decision = scheduler.decided(snapshot, event, self._memory)
         self._memory = decision.memory
         for action in decision.actions:
             self._do(action)
         # Whom one ruling suspends leave together, and whom it resumes land together.
         if self._leaving:
-            self._at(self.now_ns + self._prices.suspend_ns, partial(self._leave, self._leaving))
+            self.at(self.now_ns + self.prices.suspend_ns, partial(self._leave, self._leaving))
         if self._landing:
-            self._at(self.now_ns + self._prices.resume_ns, partial(self._land, self._landing))
+            self.at(self.now_ns + self.prices.resume_ns, partial(self._land, self._landing))
         self._leaving, self._landing = [], []
         self._look_again(decision)
 
@@ -144,7 +154,7 @@ class Master:
                 f"wants to look again at {format_time(look_ns)}, which is not later"
             )
         if look_ns is not None and look_ns != self._look_ns:
-            self._at(look_ns, lambda: self._wake(look_ns))
+            self.at(look_ns, lambda: self._wake(look_ns))
         self._look_ns = look_ns
 
     # ---- what is decided
@@ -155,13 +165,17 @@ class Master:
         if isinstance(action, Start):
             self._enter(action.job, action.hosts, WAITING, "start", 0)
         elif isinstance(action, Resume):
-            self._enter(action.job, action.hosts, SUSPENDED, "resume", self._prices.resume_ns)
+            self._enter(action.job, action.hosts, SUSPENDED, "resume", self.prices.resume_ns)
         elif isinstance(action, Suspend):
             self._suspend(action.job)
         elif isinstance(action, Move):
             self._move(action)
         elif isinstance(action, Reject):
             self._reject(action.job)
+        elif self.trainers is not None and action.job in self.trainers:
+            fault = self.trainers.retune(action, running=self._runs(action.job))
+            if fault is not None:
+                raise self._illegal(fault.format(self._name(action.job)))
         else:
             self._refuse(action)
 
@@ -181,6 +195,10 @@ class Master:
             )
         tasks = there[: len(hosts)]
         self.ledger.take(job, tasks, chosen, lands=state == SUSPENDED)
+        if self.trainers is not None and job in self.trainers:
+            enter = self.trainers.resume if state == SUSPENDED else self.trainers.start
+            enter(job, tasks, chosen)
+            return
         begun = self._begun(job, tasks, chosen, self.now_ns + price_ns)
         if state == SUSPENDED:
             self._landing += begun
@@ -202,16 +220,26 @@ class Master:
     def _work(self, stretches: list[TaskStretch]) -> None:
         for stretch in stretches:
             self.ledger.work(stretch)
-            self._at(stretch.end_ns, partial(self._end, stretch))
+            self.at(stretch.end_ns, partial(self._end, stretch))
 
     def _suspend(self, job: int) -> None:
-        self._leaving += self._stop(job, "suspends", "suspended")
+        self._demand_running(job, "suspends")
+        if self.trainers is not None and job in self.trainers:
+            self.trainers.suspend(job)
+        else:
+            self._leaving += self._stop(job, "suspended")
 
-    def _stop(self, job: int, verb: str, why: str) -> list[TaskStretch]:
-        on = self._on.get(job, [])
-        if not on or len(self.ledger.in_state(job, RUNNING)) != self.ledger.running[job]:
+    def _demand_running(self, job: int, verb: str) -> None:
+        if not self._runs(job):
             raise self._illegal(f"{verb} {self._name(job)}, which does not run")
-        del self._on[job]
+
+    def _runs(self, job: int) -> bool:
+        """All of its tasks that are on hosts have landed there."""
+        running = int(self.ledger.running[job])
+        return running > 0 and len(self.ledger.in_state(job, RUNNING)) == running
+
+    def _stop(self, job: int, why: str) -> list[TaskStretch]:
+        on = self._on.pop(job)
         for stretch in on:
             self.ledger.stop(stretch, self.now_ns)
             stretch.why = why
@@ -225,15 +253,19 @@ class Master:
             raise self._illegal(
                 f"moves {self._name(action.job)} to {len(chosen)} places; it has {running} tasks"
             )
-        stopped = self._stop(action.job, "moves", "moved")
+        self._demand_running(action.job, "moves")
+        if self.trainers is not None and action.job in self.trainers:
+            self.trainers.move(action.job, chosen)
+            return
+        stopped = self._stop(action.job, "moved")
         tasks = np.concatenate([stretch.tasks for stretch in stopped])
         self.ledger.take_again(action.job, tasks, chosen)
-        left_ns = self.now_ns + self._prices.suspend_ns
+        left_ns = self.now_ns + self.prices.suspend_ns
         for stretch in stopped:
-            self._at(left_ns, partial(self.ledger.release, stretch, left_ns))
-        start_ns = left_ns + self._prices.resume_ns
+            self.at(left_ns, partial(self.ledger.release, stretch, left_ns))
+        start_ns = left_ns + self.prices.resume_ns
         begun = self._begun(action.job, tasks, chosen, start_ns)
-        self._at(start_ns, partial(self._land, begun))
+        self.at(start_ns, partial(self._land, begun))
 
     def _reject(self, job: int) -> None:
         if self.ledger.waiting[job] != self.ledger.tasks[job]:
@@ -253,19 +285,9 @@ class Master:
         chosen = np.array(hosts, dtype=np.int64)
         if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(self.ledger.capacity)):
             raise self._illegal(f"{verb}s {self._name(job)} on a host that is not there")
-        full = self.ledger.over(job, chosen)
+        full = self.ledger.overfull(job, chosen)
         if full is not None:
-            free = self.ledger.free[full].tolist()
-            asked = int((chosen == full).sum()) * self.ledger.demand[job]
-            name, have, need = next(
-                (name, have, need)
-                for name, have, need in zip(resources.NAMES, free, asked.tolist(), strict=True)
-                if need > have
-            )
-            raise self._illegal(
-                f"{verb}s {self._name(job)} on h{full + 1}, which would take "
-                f"{resources.said(name, need)} of {resources.said(name, have)} that is free"
-            )
+            raise self._illegal(f"{verb}s {self._name(job)} on {full}")
         return chosen
 
     def _name(self, job: int) -> str:

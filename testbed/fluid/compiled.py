@@ -14,8 +14,9 @@ from basics.files import digest_of, write_json
 from policies.link import link_policies
 from testbed import cache
 from testbed.fluid import FOLDER
-from testbed.fluid.simulation import Simulation, Way
+from testbed.fluid.simulation import Simulation
 from testbed.fluid.step_tables import StepList
+from testbed.fluid.ways import Way
 from topologies import Cable, tor
 from workloads.collectives import send
 from workloads.schedule import Schedule

@@ -17,6 +17,7 @@ from policies.link.port import marking_ns
 from testbed.cluster import play as cluster
 from testbed.engine import Performance, Run, Setting, Wiring, topology_of
 from testbed.fluid import compiled
+from testbed.fluid.cluster_player import FluidPlayer
 from testbed.fluid.job_order import JobOrder
 from testbed.fluid.memory import SAMPLES, demand_memory, free_byte, needed_byte
 from testbed.fluid.refusals import demand_simulable
@@ -79,7 +80,7 @@ def perform(
     run: Run, setting: Setting, records: Records, on_time: Callable[[int], None]
 ) -> Performance:
     """Play a run; its records are then in `records`."""
-    if run.experiment.cluster is not None:
+    if run.experiment.cluster is not None and not run.experiment.cluster.trains:
         records.tables.update(cluster.played(run, on_time))
     if not run.experiment.sends:
         return Performance({}, measured={}, simulated=True)
@@ -89,7 +90,7 @@ def perform(
 def send(
     run: Run, setting: Setting, records: Records, on_time: Callable[[int], None]
 ) -> Performance:
-    """Play what goes over the network; busy jobs of a cluster do not."""
+    """Play what goes over the network, and the cluster that sends some of it."""
     experiment = run.experiment
     flows = schedule_of(experiment, run.seed)
     bands = run.choice.link_policy.bands
@@ -101,12 +102,15 @@ def send(
         jobs.append(JobStreams(job_plan(run, job), places, job_port(index), first))
         first += len(jobs[-1].ways)
     lists = [job.step_lists() for job in jobs]
+    trains = experiment.cluster is not None and experiment.cluster.trains
+    arriving = cluster.jobs_of(run) if trains else []
+    player = FluidPlayer(run, arriving, records, first) if trains else None
     simulation = Simulation(
         setting.topology,
         run.choice.link_policy,
         flows,
         [bands.index(run.bands[mix.name]) for mix in experiment.flows],
-        [way for job in jobs for way in job.ways],
+        [way for job in jobs for way in job.ways] + (player.ways if player else []),
         mark_ns=marking_ns(experiment.topology.rate_bps) if experiment.tcp == "dctcp" else 0,
         step_lists=[one for own in lists for one in own],
         seed=run.seed,
@@ -124,6 +128,12 @@ def send(
         for job, own in zip(jobs, lists, strict=True)
     ]
     JobOrder(run, simulation, joined)
+    master = None
+    if player is not None:
+        player.use(simulation, cores)
+        master = cluster.mastered(run, arriving, simulation, player)
+        assert master.trainers is not None
+        player.told = master.trainers
     link_names = setting.topology.link_names
 
     def sample(number: int) -> None:
@@ -144,6 +154,10 @@ def send(
         simulation.run(experiment.duration_ns)
     for rank in (rank for one in joined for rank in one.workers):
         rank.write_transfers()
+    if player is not None and master is not None:
+        player.finish()
+        master.close(experiment.duration_ns)
+        records.tables.update(cluster.rows(run, master))
     for table, times_ns in (
         ("start", flows.start_ns),
         ("end", np.rint(simulation.flow_ends_ns())),

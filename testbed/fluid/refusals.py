@@ -7,6 +7,7 @@ numbers. What is written out as a default in every resolved file (`offload: auto
 from collections.abc import Iterator
 
 from basics.errors import CannotRun
+from testbed.engine import told_apart_in_a_cluster
 from testbed.fluid.disciplines import refusal
 from testbed.spec import Experiment, TrainingJob
 from testbed.spec.hosts import DOCKER
@@ -72,12 +73,10 @@ def of_job(job: TrainingJob) -> Iterator[tuple[str, str]]:
 
 
 def of_cluster(experiment: Experiment) -> Iterator[str]:
-    for index, entry in enumerate(experiment.cluster.jobs if experiment.cluster else ()):
-        if entry.kind != "busy":
-            yield (
-                f"cluster.jobs.{index}.kind: {entry.kind} jobs, whose speed comes out of the "
-                "network, do not come and go yet: take busy ones, or start them under training:"
-            )
+    if experiment.cluster is not None and experiment.cluster.trains:
+        for index, choice in enumerate(experiment.policies):
+            if choice.link_policy.tells_jobs_apart:
+                yield told_apart_in_a_cluster(index, choice)
 
 
 def of_policies(experiment: Experiment) -> Iterator[str]:

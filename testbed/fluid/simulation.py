@@ -7,7 +7,6 @@ policy, is a callback here, in a heap of (time, counter, callback).
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,28 +17,14 @@ from testbed.fluid import core, state, steps, streams, tcp
 from testbed.fluid.disciplines import demote, port_of, queue_byte
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import direct, hold
-from testbed.fluid.paths import Integers, Paths
 from testbed.fluid.step_tables import StepList, left_byte, step_tables
-from testbed.fluid.transport import CUBIC, open_windows, settle_transport
+from testbed.fluid.transport import CUBIC, settle_transport
+from testbed.fluid.ways import Way, Ways
 from testbed.spec.transport import Transport
 from topologies import Topology
 from workloads.schedule import Schedule
 
-FLOW_PORT = 6000
-FIRST_EPHEMERAL_PORT = 32768
-EPHEMERAL_PORTS = 28232
 FIRST_ROOM = 1024  # flows at once, before the arrays grow
-
-
-@dataclass(frozen=True)
-class Way:
-    """A connection of a training job that the simulation is to have."""
-
-    src: int
-    dst: int
-    port: int
-    level: int
-    levels: tuple[int, ...] | None = None  # at each link, where they differ
 
 
 class Simulation:
@@ -62,10 +47,9 @@ class Simulation:
         `seed` decides source ports, and so the ways where there are several, and who loses packets.
         """
         self.topology = topology
-        self._first_source = seed % EPHEMERAL_PORTS
         self._bands = len(policy.bands)
-        self._paths = Paths(topology)
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self.ways = Ways(topology, seed)
+        self._timers: list[tuple[float, int, Callable[[], object]]] = []
         self._counter = itertools.count()
         self.on_ring_done: dict[int, Callable[[], None]] = {}
         self.on_arrival: dict[int, Callable[[], None]] = {}
@@ -76,7 +60,7 @@ class Simulation:
             steps.STEPS_DONE: self.on_steps_done,
         }
         count = len(ways)
-        schedule = self._schedule(flows, np.asarray(flow_levels, dtype=np.int64))
+        schedule = self.ways.of_flows(flows, np.asarray(flow_levels, dtype=np.int64))
         for mix, demotions in enumerate(flow_demotions):
             demote(schedule, flows.mix == mix, demotions)
         room = 2 * count + min(len(flows), FIRST_ROOM)
@@ -104,7 +88,7 @@ class Simulation:
         )
         counts = self.state.x.counts
         settle_transport(counts, transport, limits, marks=mark_ns > 0)
-        self._add_streams(ways)
+        self.ways.lay_first(self.state, ways)
         counts[state.ISOLATES] = bands[0].queue_per_flow
         counts[state.HAS_FLOORS] = any(floors)
         counts[state.SEED] = seed
@@ -116,7 +100,7 @@ class Simulation:
     def now_ns(self) -> int:
         return round(self._clock[0])
 
-    def at(self, time_ns: float, callback: Callable[[], None]) -> None:
+    def at(self, time_ns: float, callback: Callable[[], object]) -> None:
         heapq.heappush(self._timers, (time_ns, next(self._counter), callback))
 
     def run(self, until_ns: int) -> None:
@@ -235,43 +219,9 @@ class Simulation:
         self._counts, self._told = made.x.counts.data, made.x.told.data
         self._told_kind = made.x.told_kind.data
 
-    def _source_ports(self, numbers: Integers) -> Integers:
-        return FIRST_EPHEMERAL_PORT + (numbers + self._first_source) % EPHEMERAL_PORTS
-
-    def _schedule(self, flows: Schedule, levels: Integers) -> state.Table:
-        ports = self._source_ports(flows.flow)
-        path, back, hops, delay = self._paths.there_and_back(flows.src, flows.dst, ports, FLOW_PORT)
-        level = levels[flows.mix] if len(levels) else flows.mix
-        made = state.schedule(len(flows))
-        made["start"], made["bytes"] = flows.start_ns, flows.size_byte
-        made["path"], made["back"], made["hops"], made["delay"] = path, back, hops, delay
-        made["level"], made["band"] = level[:, None], level
-        return made
-
-    def _add_streams(self, ways: Sequence[Way]) -> None:
-        if not ways:
-            return
-        c, count = self.state.c, len(ways)
-        src, dst, port = (
-            np.array([getattr(way, name) for way in ways], dtype=np.int64)
-            for name in ("src", "dst", "port")
-        )
-        path, back, hops, delay = self._paths.there_and_back(
-            src, dst, self._source_ports(np.arange(count)), port
-        )
-        mine = c[:count]
-        mine["path"], mine["back"], mine["hops"], mine["delay"] = path, back, hops, delay
-        for at, way in enumerate(ways):
-            mine["level"][at] = way.level
-            if way.levels is not None:
-                mine["level"][at, : len(way.levels)] = way.levels
-            mine["band"][at] = way.level
-        mine["least_rtt"], mine["bottleneck"] = 2 * delay, -1
-        open_windows(mine, self.state.x.counts)
-        mine["who"] = np.arange(count)
-        feeders = c[count : 2 * count]
-        mine["partner"], feeders["partner"] = np.arange(count, 2 * count), np.arange(count)
-        feeders["hops"], feeders["band"] = 1, mine["band"]
+    def lay(self, first: int, ways: Sequence[Way]) -> None:
+        """The streams from this one on, which are idle, go other ways: as new connections."""
+        self.ways.lay_again(self.state, first, ways)
 
     def _free(self, low: int, high: int) -> None:
         x = self.state.x

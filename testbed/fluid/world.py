@@ -8,9 +8,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from testbed.fluid.simulation import Simulation, Way
+from testbed.fluid.simulation import Simulation
 from testbed.fluid.state import MESSAGES
 from testbed.fluid.step_tables import StepList
+from testbed.fluid.ways import Way
 from testbed.run_folder import Row
 from workloads.connection import UNSENT_BYTE
 from workloads.cores import Cores
@@ -63,7 +64,8 @@ class JobStreams:
         """
         plan = self.plan
         if plan.reduce is None:
-            return plan.by_message or not plan.one_by_one
+            near = len(self.data) < len(plan.edges)  # two workers of a cluster's job on one host
+            return plan.by_message or not plan.one_by_one or near
         return len(self.data) < len(plan.edges) or plan.aggregating.crosses
 
     def step_lists(self) -> list[StepList]:

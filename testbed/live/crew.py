@@ -34,10 +34,12 @@ class Crew:
         *,
         on_time: Callable[[int], None] = lambda time_ns: None,
         may_die: Iterable[Task] = (),
+        wait_s: float = 0.25,
     ) -> None:
         """Until every task has said `event`; calls `on_time` with how far they say they are.
 
-        A task that may die is left behind if it does, and `lost` says how.
+        Looks every `wait_s` whether one has fallen silent. A task that may die is left behind if it
+        does, and `lost` says how.
         """
         expendable = {task.name for task in may_die}
         asked = self.tasks if tasks is None else tasks
@@ -45,7 +47,7 @@ class Crew:
         for task in self.tasks:
             task.last_heard_s = time.monotonic()
         while waiting:
-            for task, message in self._nursery.events(wait_s=0.25):
+            for task, message in self._nursery.events(wait_s):
                 if message["event"] == event:
                     waiting.discard(task.name)
                 elif message["event"] == "beat":

@@ -4,13 +4,12 @@ From a run to the configuration of one process a host (workloads/host_process.py
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from basics.bands import tos_of
 from testbed.engine import Run
-from testbed.job_plans import job_plan, native_jobs, rank_hosts
+from testbed.job_plans import job_plan, native_jobs, plan_as_plain, rank_hosts
 from workloads.host_process import Dial
 from workloads.jobports import job_port
 from workloads.ports import worker_source
@@ -48,8 +47,7 @@ class HostConfigs:
         ranks = range(plan.ranks)
         seed = self._run.seed
         described = {
-            "plan": asdict(plan)
-            | {"layers": [(one.bytes, one.forward_ns, one.backward_ns) for one in plan.layers]},
+            "plan": plan_as_plain(plan),
             "port": job_port(at),
             "tos": tos_of(plan.band),
             "addresses": [self._address(host) for host in hosts],

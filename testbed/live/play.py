@@ -24,12 +24,14 @@ from testbed.spec.hosts import DOCKER
 from testbed.spec.policy import server_map
 from testbed.stacks import image_of, preload
 from workloads.schedule import schedule_of
+from workloads.task import RARE_BEAT_NS
 
 if TYPE_CHECKING:
     from testbed.containers.hosts import Containers
 
 START_AHEAD_NS = 200_000_000  # from `go` to time zero, so that everyone has heard it
 START_GRID_NS = 1_000_000_000
+LOOK_S, LONGEST_LOOK_S = 0.25, 3.0  # how often somebody looks whether all tasks live
 
 
 def perform(
@@ -132,7 +134,7 @@ def play(
     schedule = schedule_of(run.experiment, run.seed)
     stage = Stage(run, network, nursery, folder, rooms)
     hosts = stage.start_hosts()
-    workers = [*stage.start_stacks(), *hosts]
+    workers = [*stage.start_stacks(), *hosts, *stage.start_cluster()]
     generators = stage.start_generators(schedule) if len(schedule.flow) else []
     sampler = stage.start_sampler()
     agents = stage.start_agent()
@@ -148,7 +150,8 @@ def play(
     stage.mark_workers()
     crew.tell(epoch_ns=on_grid(network.wiring, START_AHEAD_NS), pids=stage.pids())
     may_die = hosts if run.experiment.on_failure == "continue" else []
-    crew.await_all("done", on_time=on_time, may_die=may_die)
+    wait_s = LONGEST_LOOK_S if stage.beat_ns == RARE_BEAT_NS else LOOK_S
+    crew.await_all("done", on_time=on_time, may_die=may_die, wait_s=wait_s)
     stage.check_workers()
     crew.dismiss()
     here = [task for task in workers if "done" in task.said]

@@ -15,7 +15,7 @@ from testbed.live.rtnetlink import Namespace
 from workloads.control import Control
 from workloads.journal import Journal
 from workloads.loop import Clock, Loop
-from workloads.task import heartbeat
+from workloads.task import BEAT_REAL_NS, heartbeat
 
 TICKS_PER_S = 100  # /proc counts in these
 
@@ -29,6 +29,7 @@ class SamplerConfig:
     duration_ns: int
     journal: str
     captures: list[dict[str, Any]] = field(default_factory=list)  # of CaptureConfig
+    beat_ns: int = BEAT_REAL_NS
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -76,7 +77,7 @@ class Sampler:
         self._after: tuple[list[int], int] = ([], 0)
 
     def run(self, control: Control) -> None:
-        heartbeat(self._loop, control)
+        heartbeat(self._loop, control, self._settings.beat_ns)
         for time_ns in range(0, self._settings.duration_ns + 1, self._settings.period_ns):
             self._loop.at(time_ns, self._sample)
         self._loop.at(0, self._machine_starts)

@@ -9,6 +9,7 @@ from basics.bands import tos_of
 from basics.errors import RunFailed
 from testbed.containers.view import Room
 from testbed.engine import Run, capture_file
+from testbed.live.cluster_configs import DAEMON, MASTER, daemon_config, master_config
 from testbed.live.host_configs import TARGET, HostConfigs
 from testbed.live.network import LivePort, Network
 from testbed.live.rtnetlink import device_indexes
@@ -22,6 +23,7 @@ from workloads.jobports import FIRST_FLOW_PORT, job_port
 from workloads.marking import mark
 from workloads.ports import flow_source
 from workloads.schedule import Schedule
+from workloads.task import BEAT_REAL_NS, RARE_BEAT_NS
 
 SAMPLES = 100  # of counters, over a run
 SHORTEST_SAMPLE_NS = 20_000_000
@@ -47,6 +49,8 @@ class Stage:
         self._policy = run.choice.link_policy
         self._workers: dict[str, list[Task]] = {}
         self._boards: dict[str, Path] = {}
+        patient = run.experiment.cluster is not None and not network.wiring.timer_slack_ns
+        self.beat_ns = RARE_BEAT_NS if patient else BEAT_REAL_NS
 
     def start_stacks(self) -> list[Task]:
         """A process for every worker of a real training stack."""
@@ -103,6 +107,21 @@ class Stage:
                 }
             tasks.append(self._start(TARGET, f"jobs-{host}", host, config))
         return tasks
+
+    def start_cluster(self) -> list[Task]:
+        """A daemon on every host, and the master of all on the first."""
+        if self._run.experiment.cluster is None:
+            return []
+        run, address, hosts = self._run, self._network.address, self._network.topology.hosts
+        beat = {"beat_ns": self.beat_ns}
+        daemons = [
+            self._start(
+                DAEMON, f"daemon-{host}", host, daemon_config(run, host, address(host)) | beat
+            )
+            for host in hosts
+        ]
+        master = self._start(MASTER, "master", hosts[0], master_config(run, address) | beat)
+        return [*daemons, master]
 
     def start_agent(self) -> list[Task]:
         """The task that acts for the policy while the run goes on, if there is anything to do."""
@@ -222,7 +241,12 @@ class Stage:
             "testbed.live.sampler:main",
             "sampler",
             None,
-            {"nodes": nodes, "period_ns": period_ns, "captures": self._captures()},
+            {
+                "nodes": nodes,
+                "period_ns": period_ns,
+                "captures": self._captures(),
+                **({} if self.beat_ns == BEAT_REAL_NS else {"beat_ns": self.beat_ns}),
+            },
         )
 
     def _captures(self) -> list[dict[str, Any]]:

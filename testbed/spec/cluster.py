@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -12,9 +13,17 @@ from basics.errors import BadInput
 from basics.resources import NETWORK, RESOURCES, Amounts
 from basics.units import shown
 from testbed.spec import spans
+from testbed.spec.cluster_parts import CheckpointSpec, DemandSpec, HostSpec, times
+from testbed.spec.cluster_training import (
+    OWN_KEYS,
+    TRAINING,
+    TrainingKeys,
+    counted,
+    training_misfits,
+)
 from testbed.spec.mistakes import At, collected
 from testbed.spec.spans import Span, span
-from testbed.spec.values import Flag, SafeName, Spec, Time, above_zero, integer, one_of, up_to
+from testbed.spec.values import Flag, SafeName, Spec, above_zero, integer, one_of, up_to
 from workloads import traces
 from workloads.busy_job import MOST_TASKS, BusyJob
 from workloads.job_draws import PHILLY_NEEDS, jobs_of, largest
@@ -27,69 +36,19 @@ OWN_FORMAT = "plain"
 DRAWN_KEYS = ("arrivals", "like", "tasks", "gang", "demand", "duration")
 
 
-def _amount(name: str) -> BeforeValidator:
-    read = RESOURCES[resources.NAMES.index(name)].read
-    return BeforeValidator(read)
-
-
-def _amounts(name: str, example: str) -> BeforeValidator:
-    return BeforeValidator(span(RESOURCES[resources.NAMES.index(name)].read, example))
-
-
-class HostSpec(Spec):
-    """What every host has; its network is its cable."""
-
-    what: ClassVar[str] = "what a host has"
-
-    gpu: Annotated[int, _amount("gpu")] = 0
-    cpu: Annotated[int, _amount("cpu")] = 0
-    memory: Annotated[int, _amount("memory")] = 0
-    disk: Annotated[int, _amount("disk")] = 0
-
-    def plain(self) -> dict[str, Any]:
-        return {r.name: r.write(getattr(self, r.name)) for r in RESOURCES if r.name in self._names}
-
-    @property
-    def _names(self) -> set[str]:
-        return {name for name in type(self).model_fields if getattr(self, name)}
-
-
-class DemandSpec(Spec):
-    """What a task of a drawn job needs."""
-
-    what: ClassVar[str] = "a demand"
-
-    gpu: Annotated[Span, _amounts("gpu", "1 to 4")] = (0, 0)
-    cpu: Annotated[Span, _amounts("cpu", "1 to 4")] = (0, 0)
-    memory: Annotated[Span, _amounts("memory", "1 GB to 8 GB")] = (0, 0)
-    disk: Annotated[Span, _amounts("disk", "1 GB to 8 GB")] = (0, 0)
-    network: Annotated[Span, _amounts("network", "10 Mbit/s to 1 Gbit/s")] = (0, 0)
-
-    def plain(self) -> dict[str, Any]:
-        by_name = {r.name: (getattr(self, r.name), r.write) for r in RESOURCES}
-        return {name: spans.written(*found) for name, found in by_name.items() if found[0][1]}
-
-
 def _arrivals(value: object) -> tuple[str, int]:
     match = (
-        re.fullmatch(r"\s*(uniform|poisson) over (.+)", value) if isinstance(value, str) else None
-    )
-    if match is None:
-        raise ValueError(
-            f"found {shown(value)}; write arrivals like uniform over 3000 s or poisson over 10 min"
-        )
-    return match[1], above_zero(units.time_ns)(match[2])
-
-
-def _deadline(value: object) -> float:
-    match = (
-        re.fullmatch(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?) x alone\s*", value)
+        re.fullmatch(r"\s*(?:(uniform|poisson) over|(at)) (.+)", value)
         if isinstance(value, str)
         else None
     )
-    if match is None or not float(match[1]):
-        raise ValueError(f"found {shown(value)}; write a deadline like 2 x alone")
-    return float(match[1])
+    if match is None:
+        raise ValueError(
+            f"found {shown(value)}; write arrivals like uniform over 3000 s, poisson over 10 min "
+            "or at 5 s"
+        )
+    read = units.time_ns if match[2] else above_zero(units.time_ns)
+    return match[1] or match[2], read(match[3])
 
 
 def _trace_path(value: object, info: ValidationInfo) -> Path:
@@ -99,13 +58,13 @@ def _trace_path(value: object, info: ValidationInfo) -> Path:
     raise ValueError(f"found {shown(value)}; it must be the path of a trace")
 
 
-class ClusterJobs(Spec):
+class ClusterJobs(TrainingKeys):
     """Jobs of a trace, or so many drawn: when they come, their tasks, what these need, how long."""
 
     what: ClassVar[str] = "an entry of jobs"
 
     name: SafeName
-    kind: Annotated[str, BeforeValidator(one_of("kind of job", "busy", "training"))] = "busy"
+    kind: Annotated[str, BeforeValidator(one_of("kind of job", "busy", TRAINING))] = "busy"
     trace: Annotated[Path, BeforeValidator(_trace_path)] | None = None
     format: Annotated[str, BeforeValidator(one_of("format", *traces.formats()))] = OWN_FORMAT
     count: Annotated[int, BeforeValidator(integer(1, MOST_DRAWN))] | None = None
@@ -117,10 +76,21 @@ class ClusterJobs(Spec):
     duration_ns: (
         Annotated[Span, BeforeValidator(span(above_zero(units.time_ns), "1 min to 5 min"))] | None
     ) = Field(alias="duration", default=None)
-    deadline: Annotated[float, BeforeValidator(_deadline)] | None = None
+    deadline: (
+        Annotated[float, BeforeValidator(times("alone", "a deadline like 2 x alone"))] | None
+    ) = None
+
+    @classmethod
+    def normal(cls, data: Any) -> Any:
+        return counted(data)
 
     @classmethod
     def misfits(cls, data: dict[Any, Any]) -> Iterator[At]:
+        if data.get("kind") == TRAINING:
+            yield from training_misfits(data)
+            return
+        for key in [key for key in OWN_KEYS if key in data]:
+            yield At([key], "found in busy jobs; it is for kind: training")
         if "trace" in data:
             for key in [key for key in DRAWN_KEYS if key in data][:1]:
                 yield At([key], "found beside trace; jobs are either drawn or read from a file")
@@ -150,7 +120,10 @@ class ClusterJobs(Spec):
             found["count"] = self.count
         if self.arrivals is not None:
             kind, over_ns = self.arrivals
-            found |= {"arrivals": f"{kind} over {units.format_time(over_ns)}", "gang": self.gang}
+            over = "at" if kind == "at" else f"{kind} over"
+            found["arrivals"] = f"{over} {units.format_time(over_ns)}"
+            if not self.trains:
+                found["gang"] = self.gang
             if self.demand.plain():
                 found["demand"] = self.demand.plain()
         if self.like is not None:
@@ -158,22 +131,11 @@ class ClusterJobs(Spec):
         if self.duration_ns is not None:
             duration = spans.written(self.duration_ns, units.format_time)
             found |= {"tasks": spans.written(self.tasks, int), "duration": duration}
+        if self.trains:
+            found |= self._plain_training()
         if self.deadline is not None:
             found["deadline"] = f"{self.deadline:.12g} x alone"
         return found
-
-
-class CheckpointSpec(Spec):
-    """What a suspension and a resumption cost; a host is held meanwhile."""
-
-    what: ClassVar[str] = "a checkpoint"
-
-    suspend_ns: Time = Field(alias="suspend", default=0)
-    resume_ns: Time = Field(alias="resume", default=0)
-
-    def plain(self) -> dict[str, Any]:
-        times = {"suspend": self.suspend_ns, "resume": self.resume_ns}
-        return {name: units.format_time(ns) for name, ns in times.items()}
 
 
 class ClusterSpec(Spec):
@@ -193,7 +155,17 @@ class ClusterSpec(Spec):
             for index, name in enumerate(names)
             if name in names[:index]
         )
+        if self.checkpoint.size is not None and not self.trains:
+            raise At(
+                ["checkpoint", "size"],
+                "found, but all jobs are busy, and what they leave is not sent; leave it out",
+            )
         return self
+
+    @property
+    def trains(self) -> bool:
+        """Whether some of its jobs train, so that something is sent."""
+        return any(entry.trains for entry in self.jobs)
 
     def capacity(self, rate_bps: int) -> Amounts:
         """Of every host; its network is the rate of its cable."""
@@ -201,7 +173,14 @@ class ClusterSpec(Spec):
         return (own.gpu, own.cpu, own.memory, own.disk, rate_bps)
 
     def drawn(self, rate_bps: int, hosts: int, seed: int) -> list[BusyJob]:
-        return jobs_of(self.jobs, self.capacity(rate_bps), hosts, seed)
+        jobs = jobs_of(self.jobs, self.capacity(rate_bps), hosts, seed)
+        return [self._checkpointed(job) for job in jobs] if self.trains else jobs
+
+    def _checkpointed(self, job: BusyJob) -> BusyJob:
+        if job.work is None:
+            return job
+        byte = self.checkpoint.byte(job.work.model_byte)
+        return replace(job, work=replace(job.work, checkpoint_byte=byte))
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -222,8 +201,11 @@ def fits_its_hosts(cluster: ClusterSpec | None, info: ValidationInfo) -> Cluster
 def _unfit(cluster: ClusterSpec, capacity: Amounts, hosts: int) -> Iterator[At]:
     total = 0
     for index, entry in enumerate(cluster.jobs):
+        if entry.trains and (wrong := list(_unfit_to_train(index, entry))):
+            yield from wrong
+            continue
         if entry.trace is None:
-            jobs: Sequence[BusyJob] = [largest(entry)]
+            jobs: Sequence[BusyJob] = [largest(entry, capacity[NETWORK])]
             total += (entry.count or 0) * jobs[0].tasks
         else:
             try:
@@ -238,6 +220,19 @@ def _unfit(cluster: ClusterSpec, capacity: Amounts, hosts: int) -> Iterator[At]:
             yield At(["jobs", index, key], why)
     if total > MOST_TASKS:
         yield At(["jobs"], f"found up to {total} tasks in all; {MOST_TASKS} are the most")
+
+
+def _unfit_to_train(index: int, entry: ClusterJobs) -> Iterator[At]:
+    assert entry.workers is not None
+    low, _ = entry.workers
+    job = entry.job
+    if job.has_servers and job.servers > low:
+        yield At(
+            ["jobs", index, "servers"],
+            f"found {job.servers}, and jobs of {low} workers; each server is beside a worker",
+        )
+    if not job.has_servers and low < 2:
+        yield At(["jobs", index, "workers"], f"found {low}; aggregation: ring needs 2 or more")
 
 
 def misfit(job: BusyJob, capacity: Amounts, hosts: int) -> str | None:

@@ -34,7 +34,8 @@ from testbed.spec.across import (
     only_docker,
     told_apart,
 )
-from testbed.spec.cluster import Cluster
+from testbed.spec.cluster import Cluster, ClusterSpec
+from testbed.spec.cluster_training import TRAINING
 from testbed.spec.hosts import NAMESPACES, ContainerSpec, HostKind
 from testbed.spec.job_misfits import BOTH
 from testbed.spec.jobs import TrainingJob
@@ -285,7 +286,11 @@ class Experiment(Spec):
             return
         for key in ("policies", "tcp", "sample"):
             if key in data:
-                yield At([key], "found without training and flows: nothing is sent; leave it out")
+                yield At(
+                    [key],
+                    "found without training and flows: nothing is sent, busy jobs send nothing; "
+                    "leave it out",
+                )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -312,12 +317,34 @@ class Experiment(Spec):
                 ["sample", "tcp"],
                 f"found {units.format_time(self.sample.tcp_ns)}, and the run is over before that",
             )
+        yield from self._misfits_of_its_cluster()
         if self.on_failure != "end" and not native:
             yield At(
                 ["on_failure"],
                 f"found {self.on_failure}, but no job here is native, and a real stack ends with "
                 "its first worker; leave it out",
             )
+
+    def _misfits_of_its_cluster(self) -> Iterator[At]:
+        entries = self.cluster.jobs if self.cluster else ()
+        count = sum(entry.count or 0 for entry in entries if entry.trains)
+        if len(self.training) + count > MOST_JOBS:
+            why = f"found {count} jobs that train; TCP ports last for {MOST_JOBS} jobs in all"
+            yield At(["cluster", "jobs"], why)
+        for index, entry in enumerate(entries):
+            if not entry.trains:
+                continue
+            for at, transfer in enumerate(self.transfers):
+                fault = entry.job.fault_of(transfer)
+                if fault is not None:
+                    yield At(["transfers", at], f"{fault} (jobs {entry.name} of the cluster)")
+            like = re.compile(rf"{re.escape(entry.name)}-[0-9]+")
+            for job in (job.name for job in self.training if like.fullmatch(job.name)):
+                yield At(
+                    ["cluster", "jobs", index, "name"],
+                    f"found {shown(entry.name)}, whose jobs are called like {job}, a job under "
+                    "training; take another name",
+                )
 
     @property
     def metrics(self) -> list[str]:
@@ -327,7 +354,8 @@ class Experiment(Spec):
     @property
     def sends(self) -> bool:
         """Whether anything goes over the network; a cluster's busy jobs send nothing."""
-        return bool(self.training or self.flows)
+        trains = self.cluster is not None and self.cluster.trains
+        return bool(self.training or self.flows or trains)
 
     @property
     def choices(self) -> tuple[PolicyChoice, ...]:
@@ -495,7 +523,15 @@ class Experiment(Spec):
 
 
 def _sends(data: Mapping[Any, Any]) -> bool:
-    return bool(data.get("training") or data.get("flows"))
+    """Whether a file, or what is known of it so far, has something that sends."""
+    cluster = data.get("cluster")
+    if isinstance(cluster, ClusterSpec):
+        trains = cluster.trains
+    else:
+        jobs = cluster.get("jobs") if isinstance(cluster, dict) else None
+        own = [one for one in jobs if isinstance(one, dict)] if isinstance(jobs, list) else []
+        trains = any(one.get("kind") == TRAINING for one in own)
+    return bool(data.get("training") or data.get("flows") or trains)
 
 
 def _planned_cluster(experiment: Experiment) -> dict[str, Any] | None:

@@ -1,0 +1,66 @@
+"""The checkpoints that a host has of a cluster's jobs: kept, fetched from others, sent, removed."""
+
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from workloads.connection import Arrived, Connection
+from workloads.doors import Place, dial
+from workloads.journal import Journal
+from workloads.loop import Loop
+from workloads.sockets import TaskError, mark
+
+CHECKPOINT = 2  # what a connection is for, beside bytes and words of ranks
+
+
+class Checkpoints:
+    """`fetched` is told the number of what the master wanted to be here, when it is."""
+
+    def __init__(
+        self, host: str, port: int, loop: Loop, journal: Journal, fetched: Callable[[int], None]
+    ) -> None:
+        self._host, self._port, self._loop, self._journal = host, port, loop, journal
+        self._fetched = fetched
+        self.kept: dict[int, int] = {}  # bytes, by job
+        self._coming: dict[int, Connection] = {}
+
+    def keep(self, job: int, byte: int) -> None:
+        self.kept[job] = byte
+
+    def forget(self, message: dict[str, Any]) -> None:
+        """It is stale: the job has gone on elsewhere, or is done."""
+        self.kept.pop(message["job"], None)
+
+    def fetch(self, message: dict[str, Any]) -> None:
+        """Get one from the host that the master names, in the band that it names."""
+        job, tos = message["job"], message["tos"]
+        here = partial(self._all_here, message, self._loop.clock.now_ns())
+
+        def lost(why: str) -> None:
+            raise TaskError(f"{message['name']}: lost {message['source']} and a checkpoint: {why}")
+
+        def connected(sock: socket.socket) -> None:
+            self._coming[job] = Connection(sock, self._loop, here, lost)
+
+        hello = (job, 0, CHECKPOINT, tos, 0)
+        dial(self._loop, (message["address"], self._port), tos, hello, connected)
+
+    def _all_here(self, message: dict[str, Any], start_ns: int, arrived: Arrived) -> None:
+        job, name, source = message["job"], message["name"], message["source"]
+        if arrived.byte != message["byte"]:
+            raise TaskError(f"{name}: its checkpoint is not at {source}")
+        self._coming.pop(job).close()
+        self.kept[job] = arrived.byte
+        self._journal.write(
+            "checkpoints", name, source, self._host, arrived.byte, message["priority"],
+            start_ns, self._loop.clock.now_ns(),
+        )  # fmt: skip
+        self._fetched(message["number"])
+
+    def send(self, hello: Place, sock: socket.socket) -> None:
+        """All of it, or a message of nothing; the other side closes when it has it."""
+        job, _, _, tos, _ = hello
+        mark(sock, tos)
+        sending = Connection(sock, self._loop, lambda arrived: None, lambda why: sending.close())
+        sending.send(0, self.kept.get(job, 0))

@@ -1,0 +1,71 @@
+"""Connections that are made while a loop runs: nobody waits for them, others have things to do.
+
+Who connects says what for in its first bytes; who is called hears of the connection with them.
+"""
+
+import socket
+import struct
+from collections.abc import Callable
+from functools import partial
+
+from workloads.loop import READ, WRITE, Loop
+from workloads.sockets import TaskError, mark
+
+HELLO = struct.Struct("!IIBII")  # job, epoch, what for, and two numbers more
+
+Place = tuple[int, int, int, int, int]  # what a hello says
+
+
+def watch_door(
+    loop: Loop, door: socket.socket, greeted: Callable[[Place, socket.socket], None]
+) -> None:
+    """From now on, whoever connects and says what for is heard of."""
+
+    def accept(events: int) -> None:
+        while True:
+            try:
+                sock, _ = door.accept()
+            except BlockingIOError:
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            loop.watch(sock.fileno(), READ, partial(read, sock, bytearray()))
+
+    def read(sock: socket.socket, heard: bytearray, events: int) -> None:
+        piece = sock.recv(HELLO.size - len(heard))
+        heard += piece
+        if piece and len(heard) < HELLO.size:
+            return
+        loop.unwatch(sock.fileno())
+        if len(heard) < HELLO.size:  # it left without a word
+            sock.close()
+        else:
+            greeted(HELLO.unpack(heard), sock)
+
+    door.setblocking(False)
+    loop.watch(door.fileno(), READ, accept)
+
+
+def dial(
+    loop: Loop,
+    address: tuple[str, int],
+    tos: int,
+    hello: Place,
+    then: Callable[[socket.socket], None],
+) -> None:
+    """Connect, say what for, and go on with `then`."""
+    sock = socket.socket()
+    mark(sock, tos)
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.connect_ex(address)
+
+    def connected(events: int) -> None:
+        loop.unwatch(sock.fileno())
+        error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise TaskError(f"cannot connect to {address[0]}:{address[1]}: error {error}")
+        sock.send(HELLO.pack(*hello))
+        then(sock)
+
+    loop.watch(sock.fileno(), WRITE, connected)
