@@ -21,7 +21,9 @@ class PartServer(ParameterServer):
         own = [part for part in plan.transfer_parts if part.server == shard]
         policy = plan.transfer_policy
         self._own = own
-        self._gates = {part.number: Gate(plan.workers, plan.staleness, asked=True) for part in own}
+        self._gates = {
+            part.number: Gate(plan.workers, plan.staleness, by_part=True) for part in own
+        }
         self._updates = PartQueue(ONE_BY_ONE_BYTE)
         self._by_rank = policy.holds_pushes
         self._released: dict[int, list[int]] = defaultdict(list)  # by part: who waits for it
@@ -44,9 +46,7 @@ class PartServer(ParameterServer):
         counts.pushed += 1
         if counts.pushed == len(self._own):
             counts.pushed, counts.enter_ns = 0, now_ns
-        gate = self._gates[number]
-        released = gate.arrived(worker, now_ns)
-        gate.passages.clear()  # they are counted for whole iterations
+        released = self._gates[number].arrived(worker, now_ns)
         if not released:
             return
         part = self.plan.transfer_parts[number]

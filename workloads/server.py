@@ -27,13 +27,15 @@ class Gate:
     """Pure: who is let through when a gradient has arrived.
 
     A worker that is `stale` steps ahead of the slowest waits for it: 0 is synchronous training,
-    None waits for nobody. `asked`: everybody has the first model already.
+    None waits for nobody. `by_part`: one of many, so that who passes it is not written down, and
+    everybody has the first model already.
     """
 
-    def __init__(self, workers: int, stale: int | None, *, asked: bool = False) -> None:
+    def __init__(self, workers: int, stale: int | None, *, by_part: bool = False) -> None:
         self._stale = stale
+        self._noted = not by_part
         # made by each; asking for the first model makes it 0
-        self._steps = [0 if asked else -1] * workers
+        self._steps = [0 if by_part else -1] * workers
         self._slowest = self._steps[0]
         self._as_slow = workers  # that have made no more than the slowest
         self._waiting: dict[int, int] = {}  # worker -> since when, in the order of arrival
@@ -56,7 +58,7 @@ class Gate:
         released = [one for one in looked_at if self._may_go(one)]
         for waiting in released:
             enter_ns = self._waiting.pop(waiting)
-            if self._steps[waiting] > 0:
+            if self._noted and self._steps[waiting] > 0:
                 self.passages.append(Passage(self._steps[waiting] - 1, waiting, enter_ns, now_ns))
         return released
 

@@ -124,10 +124,12 @@ class Simulation:
                     heapq.heappop(timers)[2]()
 
     def _pass_on(self) -> None:
-        count = self._counts[state.N_TOLD]
-        heard = [(self._told[at], self._told_kind[at]) for at in range(count)]
+        told, kinds, count = self._told, self._told_kind, self._counts[state.N_TOLD]
         self._counts[state.N_TOLD] = 0
-        for whom, kind in heard:
+        if count == 1:  # nearly always
+            self._listeners[kinds[0]][told[0]]()
+            return
+        for whom, kind in [(told[at], kinds[at]) for at in range(count)]:
             self._listeners[kind][whom]()
 
     # What training uses
