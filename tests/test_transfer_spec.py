@@ -90,7 +90,7 @@ def test_policies_are_crossed_with_transfers_and_claims_name_both(tmp_path: Path
     labels = [choice.label for choice in found.choices]
     assert labels == ["fifo+fifo", "fifo+small", "strict-priority+fifo", "strict-priority+small"]
     titles = [one["title"] for one in found.plan("fluid", "test")["policies"]]
-    assert titles[:2] == ["FIFO, FIFO", "FIFO, small"]
+    assert titles[:2] == ["FIFO + FIFO", "FIFO + small"]
     [kept] = found.only(["strict-priority+small"]).choices
     assert (kept.policy, kept.transfer and kept.transfer.policy) == ("strict-priority", "p3")
     some = found.only(["strict-priority+small"])

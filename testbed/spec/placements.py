@@ -76,7 +76,7 @@ class Arm:
         policy, placement = self.choice.link_policy, self.placement
         title, description = self.choice.title, policy.described
         if placement is not None:
-            title = placement.title if alone else f"{title}, {placement.title}"
+            title = placement.title if alone else f"{title} + {placement.title}"
             own = placement.scheduler.description
             description = own if alone else f"{description}; {own}"
         return {

@@ -77,7 +77,7 @@ class PolicyChoice(Chosen):
 
     @property
     def title(self) -> str:
-        beside = f", {self.transfer.title}" if self.transfer else ""
+        beside = f" + {self.transfer.title}" if self.transfer else ""
         return self.link_policy.title + beside
 
     def plain(self) -> dict[str, Any]:
