@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 
 from basics.folding import FoldingTable
 from testbed import engines
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 OUT = Path("runs") / "reproduce"
 STYLES = {"reproduced": "green", "differs": "red", "missing": "red"}
 MOST_ROWS = 60
+INDENT = (0, 0, 0, 4)
 
 
 def add_to(app: typer.Typer, console: Console) -> None:
@@ -99,17 +101,16 @@ def run_all(
 def listed(console: Console) -> None:
     from testbed.reproduce import entry
 
-    table = FoldingTable(title="giveway reproduce NAME", title_justify="left")
-    for column in ("name", "shows", "source", "engine", "takes"):
-        longest = max(map(len, entry.names())) if column == "name" else None
-        table.add_column(column, min_width=longest)  # a name in one piece can be copied
+    print_line(console, "giveway reproduce NAME")
     for name in entry.names():
         found = entry.load(name)
-        takes = found.takes
+        takes = f"{found.engine}, {found.takes}"
         if found.beside is not None:
-            takes += f"; with --beside ({found.beside.engine}) {found.beside.takes}"
-        table.add_row(name, escape(found.shows), escape(found.source), found.engine, takes)
-    console.print(table)
+            takes += f"; with --beside {found.beside.engine}, {found.beside.takes}"
+        # A name stands alone, so that it can be copied whatever the width.
+        print_line(console, name)
+        console.print(Padding(f"{escape(found.shows)} [dim]({takes})[/dim]", INDENT))
+        console.print(Padding(f"[dim]{escape(found.source)}[/dim]", INDENT))
 
 
 def show(console: Console, outcome: "Reproduced") -> None:
