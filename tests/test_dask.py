@@ -169,7 +169,8 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., OneWorker]:
 
 def damaged(answer: bytes) -> bytes:
     kind, files = orders.read(answer)
-    spoiled = files.replace(b'"digest"', b'"tsegid"', 1)[:-9000] if kind == "done" else files
+    # Half of it: an archive ends with up to 10 kB of nothing, which nobody would miss.
+    spoiled = files[: len(files) // 2] if kind == "done" else files
     return pickle.dumps((kind, spoiled))
 
 
