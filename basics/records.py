@@ -159,7 +159,8 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # One row a task and stretch of it on one host: the host is its from taken_ns to free_ns, and it
     # works from start_ns to end_ns. Between two stretches of a task it is suspended.
-    # why it ended: finished, suspended, moved, or stopped (by the run's end).
+    # why it ended: finished, suspended, moved, lost (a host died: what it did is not counted, and
+    # tasks of a gang stop on other hosts too), or stopped (by the run's end).
     "stretches": _table(
         job=pa.string(),
         task=pa.int32(),

@@ -14,6 +14,7 @@ from basics.errors import BadInput, RunFailed
 from basics.files import write_json, writing
 
 Row = Sequence[Any]
+UNDONE = "undone"  # no table of its own: (job, iteration, when), see sealing.py
 
 
 def now() -> str:
@@ -52,6 +53,8 @@ class RunFolder:
         for path in sorted(self.journals.glob("*.jsonl")):
             with path.open() as lines:
                 for line in lines:
+                    if not line.endswith("\n"):  # its task was killed while it wrote that
+                        break
                     table, *values = json.loads(line)
                     found[table].append(values)
         return found

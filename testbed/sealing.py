@@ -20,8 +20,16 @@ from testbed import machine, stacks
 from testbed.engine import Performance, Run, Setting
 from testbed.fidelity import SIMULATED, verdict
 from testbed.job_plans import rank_hosts
-from testbed.run_folder import Row, RunFolder, now
+from testbed.run_folder import UNDONE, Row, RunFolder, now
 from workloads.schedule import Schedule, schedule_of
+
+# Tables with a row for something in an iteration of a job, and when that began.
+OF_ITERATIONS = {
+    "iterations": "start_ns",
+    "computes": "start_ns",
+    "transfers": "start_ns",
+    "barriers": "enter_ns",
+}
 
 
 def sealed(
@@ -138,9 +146,27 @@ def write_table(folder: RunFolder, name: str, schema: pa.Schema, rows: list[Row]
 
 def tables(run: Run, found: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
     """The records of a run, from what its tasks wrote."""
+    found = without_undone(found)
     flows = flow_rows(run, schedule_of(run.experiment, run.seed), found)
     sampled = tcp_rows(run, flows, found)
     return {**found, "flows": flows, "jobs": job_rows(run, found), "tcp": sampled}
+
+
+def without_undone(found: Mapping[str, list[Row]]) -> Mapping[str, list[Row]]:
+    """What a job of a cluster did that was lost with a host is made anew, and counts once."""
+    if not found.get(UNDONE):
+        return found
+    kept = {name: rows for name, rows in found.items() if name != UNDONE}
+    for name in OF_ITERATIONS:
+        columns = TABLES[name].names
+        which, when = columns.index("iteration"), columns.index(OF_ITERATIONS[name])
+        for job, first, lost_ns in found[UNDONE]:
+            kept[name] = [
+                row
+                for row in kept.get(name, [])
+                if row[0] != job or row[which] < first or row[when] >= lost_ns
+            ]
+    return kept
 
 
 def tcp_rows(run: Run, flows: list[Row], found: Mapping[str, list[Row]]) -> list[Row]:

@@ -112,6 +112,7 @@ policies: [strict-priority]
 placements: [{placement: srtf}]
 seeds: [0]
 """
+FAILING = TRAINED.replace("policies:", "  failures: [{host: h2, at: 300 ms}]\npolicies:")
 A_FLOW = "flows: [{name: web, sizes: web-search, arrivals: 1 per second per host}]\n"
 EPOCHS = TRAINED.replace("iterations: 4 to 20", "epochs: 1 to 5, samples: 100, batch: 25")
 TRAINED_WHOLE = TRAINED.replace(
@@ -784,6 +785,10 @@ CLUSTERS = (
     clustered(
         "cluster.checkpoint.band", "cluster.checkpoint.band=high", "the band of those", TRAINED
     ),
+    clustered(
+        "cluster.failures.*.host", "cluster.failures.0.host=h3", "whose jobs start anew", FAILING
+    ),
+    clustered("cluster.failures.*.at", "cluster.failures.0.at=900 ms", "when they do", FAILING),
     clustered("placements.*.placement", "placements.0.placement=fifo", "who runs where and when"),
     Row(
         "placements.*.label",

@@ -197,9 +197,9 @@ class Going:
             cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def task(self, log_name: str) -> int:
+    def task(self, log_name: str, label: str = "fifo") -> int:
         """The process that writes this log, once it is at work."""
-        log = str(self.out / "fifo" / "seed-0" / "logs" / log_name)
+        log = str(self.out / label / "seed-0" / "logs" / log_name)
         for _ in range(400):
             for folder in Path("/proc").iterdir():
                 try:

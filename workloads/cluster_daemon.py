@@ -7,9 +7,11 @@ ends, are sent to other daemons that ask for them, and are removed when the mast
 """
 
 import json
+import os
+import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,11 +25,11 @@ from workloads.control import Control
 from workloads.cores import Cores
 from workloads.doors import Place, dial, watch_door
 from workloads.host_process import allow_many_sockets, own_byte, plan_from_plain
-from workloads.job_plan import JobPlan
 from workloads.journal import Journal
 from workloads.loop import Clock, Loop
+from workloads.placed_ranks import ALIVE_NS, Following, OnHost
 from workloads.rank import Rank
-from workloads.ranks import AnyRank, make_rank
+from workloads.ranks import make_rank
 from workloads.socket_world import SocketWorld
 from workloads.sockets import TaskError, accept, listener, mark
 from workloads.task import heartbeat, lateness
@@ -49,6 +51,7 @@ class DaemonConfig:
     dilation: float
     duration_ns: int
     journal: str
+    dies_ns: int | None = None  # then it is killed: what happens to its jobs is being tried
 
 
 def main(config: dict[str, Any], control: Control) -> None:
@@ -76,27 +79,10 @@ def main(config: dict[str, Any], control: Control) -> None:
     control.hear()
 
 
-@dataclass
-class OnHost:
-    """A job's ranks on this host, on one placement."""
-
-    number: int
-    epoch: int
-    plan: JobPlan
-    addresses: list[str]  # rank by rank
-    numbers: list[int]  # ranks that are here
-    tos: int
-    total: int
-    before: int | None  # where its workers are to rest, as far as that is known
-    sockets: dict[tuple[int, int], dict[int, socket.socket]] = field(default_factory=dict)
-    missing: int = 0  # connections that do not stand yet
-    worlds: list[SocketWorld] = field(default_factory=list)
-    ranks: list[AnyRank] = field(default_factory=list)
-    rests: bool = False  # said so
-
-    @property
-    def workers(self) -> list[Rank]:
-        return [rank for rank in self.ranks if isinstance(rank, Rank)]
+def die(control: Control) -> None:
+    """As if somebody had killed it: nothing is written and nobody is told, by this process."""
+    control.say("error", message="as cluster.failures wants it")
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Daemon:
@@ -112,13 +98,8 @@ class Daemon:
         self._jobs: dict[Key, OnHost] = {}
         self._early: dict[Key, list[tuple[Place, socket.socket]]] = {}
         self._cores = Cores(settings.cores, loop.at) if settings.cores else None
-        self._checkpoints = Checkpoints(
-            settings.host,
-            DOOR_PORT,
-            loop,
-            journal,
-            lambda number: self._say("fetched", number=number),
-        )
+        self._checkpoints = Checkpoints(settings.host, DOOR_PORT, loop, journal, self._say)
+        self._says_alive = False
         self.late_ns: list[int] = []
         self.begun = 0
         self._master = Connection(master, loop, self._hear, self._alone)
@@ -130,6 +111,7 @@ class Daemon:
             "until": self._until,
             "band": self._band,
             "end": self._end,
+            "abandon": self._abandon,
             "fetch": self._checkpoints.fetch,
             "forget": self._checkpoints.forget,
         }
@@ -137,6 +119,8 @@ class Daemon:
     def run(self, control: Control) -> None:
         heartbeat(self._loop, control, self._settings.beat_ns)
         self._loop.at(self._settings.duration_ns, self._loop.stop)
+        if self._settings.dies_ns is not None:
+            self._loop.at(self._settings.dies_ns, partial(die, control))
         self._loop.run()
         for job in self._jobs.values():
             self._note(job)
@@ -161,8 +145,16 @@ class Daemon:
         raise TaskError(f"the daemon of {self._settings.host} lost its master: {why}")
 
     def _of(self, message: dict[str, Any]) -> OnHost | None:
-        """Whom it is about; None if that placement is over."""
-        return self._jobs.get((message["job"], message["epoch"]))
+        """Whom it is about; None if that placement is over, or has broken."""
+        job = self._jobs.get((message["job"], message["epoch"]))
+        return None if job is None or job.broken else job
+
+    def _live(self) -> None:
+        """Say so from time to time, as long as there are ranks here."""
+        self._says_alive = bool(self._jobs)
+        if self._says_alive:
+            self._say("alive")
+            self._loop.at(self._loop.clock.now_ns() + ALIVE_NS, self._live)
 
     # ---- a placement begins
 
@@ -174,6 +166,8 @@ class Daemon:
             message["total"], message["total"],
         )  # fmt: skip
         self._jobs[key] = job
+        if not self._says_alive:
+            self._live()
         here = set(job.numbers)
         for words, pairs in ((BYTES, plan.data_pairs), (WORDS, plan.control_pairs)):
             job.sockets |= {(words, number): {} for number in job.numbers}
@@ -181,7 +175,8 @@ class Daemon:
             for rank, to in (pair for pair in pairs if pair[0] in here):
                 place = (*key, words, rank, to)
                 address = job.addresses[to], DOOR_PORT
-                dial(self._loop, address, job.tos, place, partial(self._stands, place, rank))
+                then = partial(self._stands, place, rank), partial(self._broken, job)
+                dial(self._loop, address, job.tos, place, *then)
         early = self._early.pop(key, [])
         for place, sock in early:
             self._stands(place, place[4], sock)
@@ -198,7 +193,7 @@ class Daemon:
 
     def _stands(self, place: Place, rank: int, sock: socket.socket) -> None:
         job = self._jobs.get(place[:2])
-        if job is None:  # it has ended meanwhile
+        if job is None or job.broken:  # it has ended meanwhile
             sock.close()
             return
         _, _, words, caller, called = place
@@ -210,16 +205,17 @@ class Daemon:
 
     def _go(self, message: dict[str, Any]) -> None:
         job = self._of(message)
-        assert job is not None
+        if job is None:
+            return
         plan = replace(job.plan, start_ns=self._loop.clock.now_ns())
         for number in job.numbers:
             data, words = (job.sockets[what, number] for what in (BYTES, WORDS))
             for sock in (*data.values(), *words.values()):
                 mark(sock, job.tos)  # the band may have changed since it was connected
             world = SocketWorld(plan, number, self._loop, data, words, partial(self._broken, job))
-            world.rank = make_rank(plan, number, world, self._journal, self._cores)
+            world.rank = make_rank(plan, number, world, job.rows, self._cores)
             if isinstance(world.rank, Rank):
-                world.rank.watcher = Following(self, job)
+                world.rank.watcher = Following(partial(self.iterated, job), partial(self.look, job))
             job.worlds.append(world)
             job.ranks.append(world.rank)
             self.begun += 1
@@ -227,8 +223,12 @@ class Daemon:
             worker.begin()
 
     def _broken(self, job: OnHost, why: str) -> None:
-        if not job.rests:  # else others have ended it a moment before
-            raise TaskError(f"{job.plan.name}: {why}")
+        """A host has died, perhaps: the master knows, or will. Nothing more is done until then."""
+        if not (job.rests or job.broken):  # else others have ended it a moment before
+            job.broken = True
+            job.close()
+            said = f"{job.plan.name}: {why}"
+            self._say("broken", job=job.number, epoch=job.epoch, why=said)
 
     # ---- between two iterations
 
@@ -274,27 +274,21 @@ class Daemon:
     def _end(self, message: dict[str, Any]) -> None:
         job = self._jobs.pop((message["job"], message["epoch"]))
         self._note(job)
-        for world in job.worlds:
-            world.close()
+        job.close()
         if message["keep"]:
             self._checkpoints.keep(job.number, message["keep"])
+
+    def _abandon(self, message: dict[str, Any]) -> None:
+        """A host was lost: what its ranks did here since they began has not happened."""
+        self._checkpoints.give_up(message["job"])
+        key = message["job"], message["epoch"]
+        if key in self._jobs:
+            self._jobs.pop(key).close()
+        for _, sock in self._early.pop(key, []):
+            sock.close()
 
     def _note(self, job: OnHost) -> None:
         for worker in job.workers:
             worker.write_transfers()
             self.late_ns += worker.late_ns
-
-
-@dataclass(frozen=True)
-class Following:
-    """Hears of one job's ranks on this host."""
-
-    daemon: Daemon
-    job: OnHost
-
-    def iterated(self, rank: Rank, over: Iteration) -> None:
-        if rank.number == 0:
-            self.daemon.iterated(self.job, over)
-
-    def rested(self, rank: Rank) -> None:
-        self.daemon.look(self.job)
+        job.rows.hand_over(self._journal)

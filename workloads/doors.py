@@ -3,13 +3,14 @@
 Who connects says what for in its first bytes; who is called hears of the connection with them.
 """
 
+import os
 import socket
 import struct
 from collections.abc import Callable
 from functools import partial
 
 from workloads.loop import READ, WRITE, Loop
-from workloads.sockets import TaskError, mark
+from workloads.sockets import mark
 
 HELLO = struct.Struct("!IIBII")  # job, epoch, what for, and two numbers more
 
@@ -32,7 +33,10 @@ def watch_door(
             loop.watch(sock.fileno(), READ, partial(read, sock, bytearray()))
 
     def read(sock: socket.socket, heard: bytearray, events: int) -> None:
-        piece = sock.recv(HELLO.size - len(heard))
+        try:
+            piece = sock.recv(HELLO.size - len(heard))
+        except ConnectionResetError:
+            piece = b""
         heard += piece
         if piece and len(heard) < HELLO.size:
             return
@@ -52,8 +56,9 @@ def dial(
     tos: int,
     hello: Place,
     then: Callable[[socket.socket], None],
+    failed: Callable[[str], None],
 ) -> None:
-    """Connect, say what for, and go on with `then`."""
+    """Connect, say what for, and go on with `then`; or with `failed`, if nobody is there."""
     sock = socket.socket()
     mark(sock, tos)
     sock.setblocking(False)
@@ -64,7 +69,9 @@ def dial(
         loop.unwatch(sock.fileno())
         error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
-            raise TaskError(f"cannot connect to {address[0]}:{address[1]}: error {error}")
+            sock.close()
+            failed(f"cannot connect to {address[0]}:{address[1]}: {os.strerror(error)}")
+            return
         sock.send(HELLO.pack(*hello))
         then(sock)
 

@@ -19,6 +19,10 @@ class Journal:
     def write(self, table: str, *values: str | float | None) -> None:
         self._file.write(encoded([table, *values]) + "\n")
 
+    def flush(self) -> None:
+        """What was written is there, even if this task is killed."""
+        self._file.flush()
+
     def close(self) -> None:
         self._file.close()
 

@@ -33,6 +33,7 @@ class SocketWorld:
         self._number = number
         self._loop = loop
         self._fail = fail
+        self._closed = False
         self._data = {
             other: self._connected(sock, other, partial(self._arrived, other))
             for other, sock in data.items()
@@ -68,6 +69,8 @@ class SocketWorld:
         return Connection(sock, self._loop, hear, broken)
 
     def close(self) -> None:
+        """Nothing arrives any more, and nobody is woken."""
+        self._closed = True
         for connection in (*self._data.values(), *self._words.values()):
             connection.close()
 
@@ -75,7 +78,11 @@ class SocketWorld:
         return self._loop.clock.now_ns()
 
     def at(self, time_ns: int, callback: Callable[[], None]) -> None:
-        self._loop.at(time_ns, callback)
+        self._loop.at(time_ns, partial(self._wake, callback))
+
+    def _wake(self, callback: Callable[[], None]) -> None:
+        if not self._closed:
+            callback()
 
     def send(
         self,

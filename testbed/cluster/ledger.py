@@ -1,10 +1,11 @@
 """What is known of a cluster while it runs: who holds what, and what became of every task."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from basics import resources
 from basics.resources import Amounts
@@ -39,7 +40,8 @@ class TaskStretch:
     start_ns: int
     end_ns: int
     free_ns: int = -1  # not yet
-    why: str = "stopped"  # finished, suspended, moved, or stopped by the run's end
+    why: str = "stopped"  # finished, suspended, moved, lost with a host, or by the run's end
+    works: bool = False
 
 
 class Ledger:
@@ -51,6 +53,7 @@ class Ledger:
         count = [job.tasks for job in jobs]
         self.capacity = np.tile(np.array(capacity, dtype=np.int64), (hosts, 1))
         self.free = self.capacity.copy()
+        self.up = np.ones(hosts, dtype=bool)
         self.submitted_ns = np.array([job.submitted_ns for job in jobs], dtype=np.int64)
         self.deadline_ns = np.array(
             [NEVER if job.deadline_ns is None else job.deadline_ns for job in jobs], dtype=np.int64
@@ -137,6 +140,7 @@ class Ledger:
 
     def work(self, stretch: TaskStretch) -> None:
         """Its tasks begin to work, at its start."""
+        stretch.works = True
         self.task_state[stretch.tasks] = RUNNING
         self._working[stretch.job] += len(stretch.tasks)
         self._starts_ns[stretch.job] += len(stretch.tasks) * stretch.start_ns
@@ -155,11 +159,15 @@ class Ledger:
         """What its tasks did is counted."""
         stretch.end_ns = now_ns
         count = len(stretch.tasks)
-        self._working[stretch.job] -= count
-        self._starts_ns[stretch.job] -= count * stretch.start_ns
+        self._end_work(stretch)
         self._done_ns[stretch.job] += count * (now_ns - stretch.start_ns)
         if self.work_ns[stretch.job] != NEVER:
             self.task_left_ns[stretch.tasks] -= now_ns - stretch.start_ns
+
+    def _end_work(self, stretch: TaskStretch) -> None:
+        stretch.works = False
+        self._working[stretch.job] -= len(stretch.tasks)
+        self._starts_ns[stretch.job] -= len(stretch.tasks) * stretch.start_ns
 
     def take_again(self, job: int, tasks: Ints, hosts: Ints) -> None:
         """Tasks that have stopped for a move hold their new hosts too."""
@@ -169,9 +177,9 @@ class Ledger:
         self.task_state[tasks] = LANDING
 
     def release(self, stretch: TaskStretch, now_ns: int) -> None:
-        """The hosts are free again."""
+        """The hosts are free again, those that are still there."""
         stretch.free_ns = now_ns
-        np.add.at(self.free, stretch.hosts, self.demand[stretch.job])
+        np.add.at(self.free, stretch.hosts[self.up[stretch.hosts]], self.demand[stretch.job])
 
     def leave(self, stretch: TaskStretch, now_ns: int, *, done: bool) -> None:
         """Its tasks are done or suspended, and their hosts free again."""
@@ -179,6 +187,47 @@ class Ledger:
         self.task_state[stretch.tasks] = DONE if done else SUSPENDED
         if not done:
             self.suspended[stretch.job] += len(stretch.tasks)
+
+    # ---- hosts that are gone
+
+    def lose(self, host: int) -> None:
+        """Nothing fits on this host from now on; what it held is not free there."""
+        self.up[host] = False
+        self.free[host] = 0
+
+    def drop(self, stretch: TaskStretch, now_ns: int, saved: npt.NDArray[np.bool_]) -> None:
+        """Its tasks are off their hosts, and what they did there is lost.
+
+        Those that are `saved` had been suspended before, and go on from there; others begin anew.
+        """
+        job, tasks = stretch.job, stretch.tasks
+        if stretch.works:
+            self._end_work(stretch)
+        stretch.start_ns, stretch.end_ns = min(stretch.start_ns, now_ns), now_ns
+        stretch.why = "lost"
+        self.release(stretch, now_ns)
+        if self.task_state[tasks[0]] in (LANDING, RUNNING):  # else they were to leave anyway
+            self.running[job] -= len(tasks)
+        self.task_state[tasks] = np.where(saved, SUSPENDED, WAITING)
+        self.suspended[job] += np.count_nonzero(saved)
+        self.waiting[job] += len(tasks) - np.count_nonzero(saved)
+
+    def begin_anew(self, job: int) -> None:
+        """The checkpoint of its suspended tasks is gone."""
+        self.waiting[job] += self.suspended[job]
+        self.suspended[job] = 0
+        self.task_state[self.in_state(job, SUSPENDED)] = WAITING
+
+    def misfit(self, rejected: Collection[int]) -> int | None:
+        """The first job that can never be done on the hosts that are left; None: all can."""
+        room = self.capacity[self.up]
+        for job in np.unique(self.task_job[self.task_state != DONE]).tolist():
+            needed = np.flatnonzero(self.demand[job])
+            fits = (room[:, needed] // self.demand[job][needed]).min(axis=1)
+            least = int(self.tasks[job]) if self.gang[job] else 1
+            if job not in rejected and int(fits.sum()) < least:
+                return int(job)
+        return None
 
 
 def fixed(column: Array) -> Array:

@@ -5,29 +5,31 @@ how a decision reaches hosts: a word to each daemon that has ranks of the job, a
 Every placement of a job has a number (`epoch`), so that words about an earlier one are not heard.
 """
 
-import json
 import socket
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from policies.cluster import schedulers
+from testbed.cluster.daemons import Daemons
 from testbed.cluster.master import Master, Prices
 from testbed.cluster.moments import LiveTime
+from testbed.cluster.placement import Fetch, Placement
 from testbed.cluster.player import HearsOfJobs, Surroundings
 from testbed.cluster.rows import stretch_rows, submission_rows
+from testbed.run_folder import UNDONE
 from workloads.busy_job import BusyJob, job_from_plain
 from workloads.cluster_daemon import MASTER_PORT
-from workloads.connection import Arrived, Connection
 from workloads.control import Control
 from workloads.host_process import CONNECT_GAP_NS
 from workloads.journal import Journal
 from workloads.loop import Clock, Loop
 from workloads.sockets import TaskError, connect
 from workloads.task import heartbeat, sleep_until
+
+NOTICED_NS = 2_000_000_000  # by then it is known that a host is lost
 
 
 @dataclass(frozen=True)
@@ -73,30 +75,14 @@ def main(config: dict[str, Any], control: Control) -> None:
     loop.run()
     leader.master.close(settings.duration_ns)
     with Journal(Path(settings.journal)) as journal:
+        for one in leader.master.undone:
+            journal.write(UNDONE, *one)
         for row in stretch_rows(leader.master, tuple(settings.hosts)):
             journal.write("stretches", *row)
         for row in submission_rows(leader.master, tuple(settings.capacity), len(settings.hosts)):
             journal.write("submissions", *row)
     control.say("done", sleep_late_ns=[])
     control.hear()
-
-
-@dataclass
-class Placement:
-    """A job where it is now, and what is being agreed about it."""
-
-    epoch: int
-    ranks: dict[int, list[int]]  # by host
-    standing: set[int] = field(default_factory=set)  # hosts that have said so
-    held: dict[int, int] = field(default_factory=dict)  # host -> next iteration
-    rested: set[int] = field(default_factory=set)
-    gone: bool = False
-    later: deque[dict[str, int]] = field(default_factory=deque)  # what is to be agreed
-    agreeing: dict[str, int] | None = None
-
-    @property
-    def working(self) -> set[int]:
-        return set(self.ranks)
 
 
 class Leader:
@@ -115,11 +101,9 @@ class Leader:
         self._epochs: dict[int, int] = {}
         self._transfers: dict[int, int] = {}
         self._done: dict[int, int] = {}  # iterations, when it last rested
-        self._fetches: list[Callable[[], None]] = []
-        self._daemons = [
-            Connection(sock, loop, partial(self._arrived, host), partial(self._lost, host))
-            for host, sock in enumerate(sockets)
-        ]
+        self._fetches: dict[int, Fetch] = {}
+        self._numbers = count()
+        self._daemons = Daemons(sockets, loop, now, self._hear, self._lose, self._working)
         around = Surroundings(
             tuple(settings.bands),
             settings.band,
@@ -149,32 +133,32 @@ class Leader:
 
     # ---- words
 
-    def _say(self, host: int, do: str, **details: Any) -> None:
-        content = json.dumps({"do": do, **details}).encode()
-        self._daemons[host].send(0, len(content), memoryview(content))
-
     def _say_all(self, job: int, do: str, **details: Any) -> None:
         placed = self._placements[job]
         for host in placed.ranks:
-            self._say(host, do, job=job, epoch=placed.epoch, **details)
+            self._daemons.say(host, do, job=job, epoch=placed.epoch, **details)
 
-    def _lost(self, host: int, why: str) -> None:
-        raise TaskError(f"the master lost the daemon of {self._settings.hosts[host]}: {why}")
+    def _lose(self, host: int) -> None:
+        self.master.lose(host)
 
-    def _arrived(self, host: int, arrived: Arrived) -> None:
-        assert arrived.content is not None
-        self._time.moment(partial(self._hear, host, json.loads(bytes(arrived.content))))
+    def _working(self) -> set[int]:
+        return {host for placed in self._placements.values() for host in placed.ranks}
 
     def _hear(self, host: int, message: dict[str, Any]) -> None:
-        said = message["say"]
-        if said == "fetched":
-            self._fetches[message["number"]]()
+        said, number = message["say"], message.get("number")
+        if said == "fetched" and number in self._fetches:
+            self._fetches.pop(number).done()
+        elif said == "unfetched":
+            self._mend_soon(message["why"], lambda: number in self._fetches)
+        if "job" not in message:
             return
         job = message["job"]
         placed = self._placements.get(job)
         if placed is None or placed.epoch != message["epoch"]:
             return  # of a placement that is over
-        if said == "iterated":
+        if said == "broken":
+            self._mend_soon(message["why"], lambda: self._placements.get(job) is placed)
+        elif said == "iterated":
             self._told.iterated(job, message["iteration"], message["ns"])
         elif said == "standing":
             placed.standing.add(host)
@@ -192,6 +176,15 @@ class Leader:
             if placed.rested == placed.working:
                 self._done[job] = message["before"]
                 self._told.rested(job, message["before"])
+
+    def _mend_soon(self, why: str, stands: Callable[[], bool]) -> None:
+        """A host that was lost explains it, and is known of soon; if none was, nothing does."""
+
+        def look() -> None:
+            if stands():
+                raise TaskError(why)
+
+        self._time.at(self._time.now_ns + NOTICED_NS, look)
 
     # ---- what is agreed between two iterations
 
@@ -240,8 +233,9 @@ class Leader:
             "first_transfer": self._transfers.get(job, 0),
         }
         addresses = [settings.addresses[host] for host in places]
+        self._daemons.expect(list(ranks))
         for host, own in ranks.items():
-            self._say(
+            self._daemons.say(
                 host, "begin", job=job, epoch=epoch, plan=plan, addresses=addresses, ranks=own,
                 total=one.work.iterations,
             )  # fmt: skip
@@ -259,6 +253,16 @@ class Leader:
         self._say_all(job, "end", keep=keep)
         del self._placements[job]
 
+    def abandon(self, job: int) -> None:
+        fetches = {number: one for number, one in self._fetches.items() if one.job == job}
+        placed = self._placements.pop(job, None)
+        epoch = self._epochs.get(job, 0)
+        there = set(placed.ranks) if placed is not None else set()
+        for host in sorted(there | {one.target for one in fetches.values()}):
+            self._daemons.say(host, "abandon", job=job, epoch=epoch)
+        for number in fetches:
+            del self._fetches[number]
+
     def change_band(self, job: int, band: str) -> None:
         if job in self._placements:
             self._say_all(job, "band", band=band)
@@ -266,9 +270,10 @@ class Leader:
     def fetch(self, job: int, source: int, target: int, done: Callable[[], None]) -> None:
         one, settings = self._jobs[job], self._settings
         assert one.work is not None
-        self._fetches.append(done)
-        self._say(
-            target, "fetch", job=job, name=one.name, number=len(self._fetches) - 1,
+        number = next(self._numbers)
+        self._fetches[number] = Fetch(job, target, done)
+        self._daemons.say(
+            target, "fetch", job=job, name=one.name, number=number,
             source=settings.hosts[source], address=settings.addresses[source],
             byte=one.work.checkpoint_byte, tos=settings.checkpoint_tos,
             priority=settings.checkpoint_priority,
@@ -276,7 +281,7 @@ class Leader:
 
     def forget(self, job: int, hosts: Sequence[int]) -> None:
         for host in hosts:
-            self._say(host, "forget", job=job)
+            self._daemons.say(host, "forget", job=job)
 
     def loads(self, job: int, hosts: tuple[int, ...]) -> Mapping[str, int]:
         """On one switch there is one way."""

@@ -34,6 +34,7 @@ from policies.cluster.scheduler import (
     Suspend,
 )
 from testbed.cluster.ledger import Ledger, TaskStretch
+from testbed.cluster.losses import lose
 from testbed.cluster.moments import Moments, Timeline
 from testbed.cluster.player import Player, Surroundings
 from testbed.cluster.trainers import Trainers
@@ -67,6 +68,7 @@ class Master:
         """`time`: that of the engine that plays `training`; without, moments follow each other."""
         self.ledger = Ledger(jobs, hosts, capacity)
         self.stretches: list[TaskStretch] = []
+        self.undone: list[tuple[str, int, int]] = []  # (job, from this iteration on, when)
         self.rejected: set[int] = set()
         self.prices = prices
         self.trainers = Trainers(self, jobs, *training) if training else None
@@ -116,13 +118,18 @@ class Master:
             self.tell("finished", [stretch.job])
 
     def _land(self, stretches: list[TaskStretch]) -> None:
-        self._work(stretches)
-        self.tell("landed", [stretch.job for stretch in stretches])
+        there = [stretch for stretch in stretches if stretch.why != "lost"]
+        self._work(there)
+        self.tell("landed", [stretch.job for stretch in there])
 
     def _leave(self, stretches: list[TaskStretch]) -> None:
-        for stretch in stretches:
+        leaving = [stretch for stretch in stretches if stretch.free_ns < 0]
+        for stretch in leaving:
             self.ledger.leave(stretch, self.now_ns, done=False)
-        self.tell("suspended", [stretch.job for stretch in stretches])
+        self.tell("suspended", [stretch.job for stretch in leaving])
+
+    def lose(self, host: int) -> None:
+        self.tell("suspended", lose(self, self._on, host))
 
     def _wake(self, look_ns: int) -> None:
         if self._look_ns == look_ns:  # else a later decision wanted another time, or none
@@ -132,8 +139,7 @@ class Master:
         scheduler, known = self._scheduler, {"durations": self._scheduler.needs_durations}
         snapshot = self.ledger.snapshot(self.now_ns, **known)
         if self.trainers is not None:
-            traffic = scheduler.needs_traffic
-            snapshot = self.trainers.shown(snapshot, **known, traffic=traffic)
+            snapshot = self.trainers.shown(snapshot, **known, traffic=scheduler.needs_traffic)
         event = Event(what, tuple(dict.fromkeys(jobs)))
         decision = scheduler.decided(snapshot, event, self._memory)
         self._memory = decision.memory
@@ -150,9 +156,7 @@ class Master:
     def _look_again(self, decision: Ruling) -> None:
         look_ns = decision.look_ns
         if look_ns is not None and look_ns <= self.now_ns:
-            raise self._illegal(
-                f"wants to look again at {format_time(look_ns)}, which is not later"
-            )
+            raise self._illegal(f"wants to look at {format_time(look_ns)}, which is not later")
         if look_ns is not None and look_ns != self._look_ns:
             self.at(look_ns, lambda: self._wake(look_ns))
         self._look_ns = look_ns
@@ -263,9 +267,8 @@ class Master:
         left_ns = self.now_ns + self.prices.suspend_ns
         for stretch in stopped:
             self.at(left_ns, partial(self.ledger.release, stretch, left_ns))
-        start_ns = left_ns + self.prices.resume_ns
-        begun = self._begun(action.job, tasks, chosen, start_ns)
-        self.at(start_ns, partial(self._land, begun))
+        begun = self._begun(action.job, tasks, chosen, left_ns + self.prices.resume_ns)
+        self.at(left_ns + self.prices.resume_ns, partial(self._land, begun))
 
     def _reject(self, job: int) -> None:
         if self.ledger.waiting[job] != self.ledger.tasks[job]:
@@ -274,11 +277,9 @@ class Master:
         self.rejected.add(job)
 
     def _refuse(self, action: Shift | Prioritise) -> None:
-        what, lacks = (
-            ("shifts", "has no iterations")
-            if isinstance(action, Shift)
-            else ("prioritises", "sends nothing")
-        )
+        shifts = isinstance(action, Shift)
+        what = "shifts" if shifts else "prioritises"
+        lacks = "has no iterations" if shifts else "sends nothing"
         raise self._illegal(f"{what} {self._name(action.job)}, a busy job, which {lacks}")
 
     def _checked(self, job: int, hosts: tuple[int, ...], verb: str) -> Ints:

@@ -1,13 +1,15 @@
 """A run's cluster from its first arrival to its end, as rows of the tables."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from basics.units import format_time
 from testbed.cluster.master import Master, Prices
 from testbed.cluster.moments import Timeline
 from testbed.cluster.player import Player, Surroundings
 from testbed.cluster.rows import stretch_rows, submission_rows
 from testbed.engine import Run
-from testbed.run_folder import Row
+from testbed.run_folder import UNDONE, Row
 from workloads.busy_job import BusyJob
 
 
@@ -32,7 +34,7 @@ def mastered(run: Run, jobs: Sequence[BusyJob], time: Timeline, player: Player) 
             )
         ),
     )
-    return Master(
+    master = Master(
         jobs,
         topology.hosts,
         cluster.capacity(topology.rate_bps),
@@ -41,6 +43,22 @@ def mastered(run: Run, jobs: Sequence[BusyJob], time: Timeline, player: Player) 
         time,
         (player, around),
     )
+    fail(run, master)
+    return master
+
+
+def fail(run: Run, master: Master) -> None:
+    """Hosts die when the file says so."""
+    assert run.experiment.cluster is not None
+    for one in run.experiment.cluster.failures:
+        master.at(one.at_ns, partial(master.lose, run.experiment.host_names.index(one.host)))
+
+
+def losses(run: Run) -> list[str]:
+    """What is said of those in a simulation, as of tasks that died."""
+    assert run.experiment.cluster is not None
+    failures = run.experiment.cluster.failures
+    return [f"{one.host} died at {format_time(one.at_ns)}" for one in failures]
 
 
 def jobs_of(run: Run) -> list[BusyJob]:
@@ -58,6 +76,7 @@ def played(run: Run, on_time: Callable[[int], None]) -> dict[str, list[Row]]:
     capacity = cluster.capacity(topology.rate_bps)
     prices = Prices(cluster.checkpoint.suspend_ns, cluster.checkpoint.resume_ns)
     master = Master(jobs_of(run), topology.hosts, capacity, run.placement.scheduler, prices)
+    fail(run, master)
     master.run(experiment.duration_ns, on_time)
     return rows(run, master)
 
@@ -70,4 +89,5 @@ def rows(run: Run, master: Master) -> dict[str, list[Row]]:
     return {
         "stretches": list(stretch_rows(master, experiment.host_names)),
         "submissions": list(submission_rows(master, capacity, topology.hosts)),
+        UNDONE: [list(one) for one in master.undone],
     }

@@ -27,6 +27,9 @@ class Player(Protocol):
     def end(self, job: int) -> None:
         """Its workers rest: its ranks are not needed any more."""
 
+    def abandon(self, job: int) -> None:
+        """A host is lost: its ranks stop where they are, and nobody fetches its checkpoint now."""
+
     def shift(self, job: int, by_ns: int) -> None:
         """The next iteration that no worker has begun begins later by so much."""
 

@@ -3,42 +3,27 @@
 A player (an engine) has their ranks; here is who holds which hosts when, how far a job is, and who
 has its checkpoint. A job leaves its hosts only between two iterations, and each of them then has
 its checkpoint; a host that was not one of them gets it from one that was, before the job goes on.
-So no iteration is lost or made twice, and a job is never on two placements at once.
+So no iteration is lost or made twice, and a job is never on two placements at once. Only if a host
+is lost does a job go back, to its last checkpoint.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from policies.cluster.scheduler import NEVER, Prioritise, Shift, Snapshot
-from policies.cluster.training_view import Ints, Traffic, TrainingView
-from testbed.cluster.ledger import Array, TaskStretch, fixed
+from policies.cluster.scheduler import NEVER, Prioritise, Shift
+from policies.cluster.training_view import Ints
+from testbed.cluster.in_training import InTraining
+from testbed.cluster.ledger import TaskStretch
+from testbed.cluster.losses import all_of
 from testbed.cluster.player import Player, Surroundings
+from testbed.cluster.training_columns import TrainingColumns
 from workloads.busy_job import BusyJob
-from workloads.training_work import TrainingWork
 
 if TYPE_CHECKING:
     from testbed.cluster.master import Master
 
 PROFILED = 3  # iterations on a placement, after which they are known
-RECENT = 5  # iterations whose mean schedulers are shown
-
-
-@dataclass
-class InTraining:
-    """What is known of one job."""
-
-    work: TrainingWork
-    band: str
-    stretch: TaskStretch | None = None  # where its tasks are
-    aim: TaskStretch | None = None  # where it moves to
-    holders: frozenset[int] = frozenset()  # hosts that have its checkpoint
-    made: int = 0  # iterations on this placement
-    recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
 
 
 class Trainers:
@@ -51,28 +36,11 @@ class Trainers:
             for number, job in enumerate(jobs)
             if job.work is not None
         }
-        self.done = np.zeros(len(jobs), dtype=np.int64)  # iterations
-        self._total = self._column(jobs, lambda work: work.iterations)
-        self._iteration_ns = np.zeros(len(jobs), dtype=np.int64)
-        self._alone_ns = self._column(jobs, lambda work: work.iteration_ns)
-        self._shift_ns = np.zeros(len(jobs), dtype=np.int64)
-        self._band = np.full(len(jobs), around.bands.index(around.band), dtype=np.int64)
-        self._checkpoint_byte = self._column(jobs, lambda work: work.checkpoint_byte)
-        self._traffic = Traffic(
-            self._column(jobs, lambda work: work.compute_ns),
-            self._column(jobs, lambda work: work.sent_byte),
-            self._column(jobs, lambda work: work.communicate_ns),
-            around.loads,
-            around.link_bps,
-        )
+        self._seen = TrainingColumns(jobs, around)
+        self.shown = self._seen.shown
 
     def __contains__(self, job: int) -> bool:
         return job in self._jobs
-
-    @staticmethod
-    def _column(jobs: Sequence[BusyJob], of: Callable[[TrainingWork], int]) -> Ints:
-        found = [0 if job.work is None else of(job.work) for job in jobs]
-        return np.array(found, dtype=np.int64)
 
     # ---- what is decided
 
@@ -108,7 +76,7 @@ class Trainers:
             return "shifts {}, which does not run"
         if action.by_ns < 0:
             return "shifts {} by less than nothing"
-        self._shift_ns[action.job] += action.by_ns
+        self._seen.shift_ns[action.job] += action.by_ns
         self._player.shift(action.job, action.by_ns)
         return None
 
@@ -119,7 +87,7 @@ class Trainers:
         if band not in self.around.bands:
             return f"puts {{}} into {band}; there are {', '.join(self.around.bands)}"
         one.band = band
-        self._band[job] = self.around.bands.index(band)
+        self._seen.band[job] = self.around.bands.index(band)
         self._player.change_band(job, band)
         return None
 
@@ -132,10 +100,10 @@ class Trainers:
 
     def iterated(self, job: int, iteration: int, length_ns: int) -> None:
         one = self._jobs[job]
-        self.done[job] = iteration + 1
+        self._seen.done[job] = iteration + 1
         one.made += 1
         one.recent_ns.append(length_ns)
-        self._iteration_ns[job] = sum(one.recent_ns) // len(one.recent_ns)
+        self._seen.iteration_ns[job] = sum(one.recent_ns) // len(one.recent_ns)
         if one.made == PROFILED:
             # Later, but now: the rank that tells it is in the middle of something.
             self._master.at(self._master.now_ns, partial(self._profiled, job, one.stretch))
@@ -146,39 +114,55 @@ class Trainers:
 
     @property
     def _finished(self) -> set[int]:
-        return {job for job in self._jobs if self.done[job] == self._total[job]}
+        return {job for job in self._jobs if self._seen.done[job] == self._seen.total[job]}
 
     def rested(self, job: int, before: int) -> None:
         one, master = self._jobs[job], self._master
         assert one.stretch is not None
-        assert before >= self.done[job], "iterations are never lost"
-        self.done[job] = before
+        assert before >= self._seen.done[job], "iterations are never lost"
+        self._seen.done[job] = before
         self._player.end(job)
-        if before == self._total[job]:
+        if before == self._seen.total[job]:
             self._finish(job, one)
             return
         master.ledger.rest(one.stretch, master.now_ns)
-        one.holders = frozenset(one.stretch.hosts.tolist())
+        one.holders, one.saved = frozenset(one.stretch.hosts.tolist()), before
         one.stretch.why = "suspended" if one.aim is None else "moved"
-        after = self._left if one.aim is None else self._carry
-        master.at(master.now_ns + master.prices.suspend_ns, partial(after, job))
+        self._later(job, master.prices.suspend_ns, self._left if one.aim is None else self._carry)
+
+    def _later(self, job: int, wait_ns: int, what: Callable[[int], None]) -> None:
+        """Unless the job is somewhere else by then: its hosts may be lost."""
+        turn = self._jobs[job].turn
+
+        def due() -> None:
+            if self._jobs[job].turn == turn:
+                what(job)
+
+        self._master.at(self._master.now_ns + wait_ns, due)
 
     def _finish(self, job: int, one: InTraining) -> None:
         master, stretch = self._master, one.stretch
         assert stretch is not None
         if one.aim is not None:  # it was done before it could move
-            one.aim.start_ns = one.aim.end_ns = master.now_ns
-            master.ledger.release(one.aim, master.now_ns)
-            master.ledger.halt(one.aim)
-            one.aim = None
+            self._stay(one)
         elif master.ledger.running[job]:
             master.ledger.halt(stretch)
         master.ledger.rest(stretch, master.now_ns)
         master.ledger.leave(stretch, master.now_ns, done=True)
         stretch.why = "finished"
         self._player.forget(job, sorted(one.holders))
-        one.stretch, one.holders = None, frozenset()
+        one.stretch, one.holders, one.saved = None, frozenset(), 0
         master.tell("finished", [job])
+
+    def _stay(self, one: InTraining) -> None:
+        """It does not move; until it rests it is where it was."""
+        assert one.stretch is not None
+        assert one.aim is not None
+        one.aim.start_ns = one.aim.end_ns = self._master.now_ns
+        self._master.ledger.release(one.aim, self._master.now_ns)
+        self._master.ledger.halt(one.aim)
+        self._master.ledger.task_host[one.stretch.tasks] = one.stretch.hosts
+        one.aim = None
 
     def _left(self, job: int) -> None:
         one, master = self._jobs[job], self._master
@@ -202,8 +186,7 @@ class Trainers:
         self._resume_at_its_price(job)
 
     def _resume_at_its_price(self, job: int) -> None:
-        master = self._master
-        master.at(master.now_ns + master.prices.resume_ns, partial(self._land, job))
+        self._later(job, self._master.prices.resume_ns, self._land)
 
     def _land(self, job: int) -> None:
         self._begin(job, self._jobs[job])
@@ -217,12 +200,12 @@ class Trainers:
         one.holders = frozenset(hosts)
         one.stretch.start_ns = self._master.now_ns
         self._master.ledger.work(one.stretch)
-        self._player.begin(job, hosts, int(self.done[job]), one.band)
+        self._player.begin(job, hosts, int(self._seen.done[job]), one.band)
 
     def _forget_speed(self, job: int, one: InTraining) -> None:
         one.made = 0
         one.recent_ns.clear()
-        self._iteration_ns[job] = 0
+        self._seen.iteration_ns[job] = 0
 
     def _fetch(self, job: int, one: InTraining, hosts: Ints, then: Callable[[], None]) -> None:
         """Every host that has no checkpoint gets it from one that has, each of those in turn."""
@@ -230,44 +213,65 @@ class Trainers:
         if not lacking:
             then()
             return
-        left = set(lacking)
+        left, turn = set(lacking), one.turn
 
         def done(target: int) -> None:
-            left.discard(target)
-            if not left:
-                then()
+            if one.turn == turn:
+                left.discard(target)
+                if not left:
+                    one.sources = frozenset()
+                    then()
 
         holders = sorted(one.holders)
+        one.sources = frozenset(holders[: len(lacking)])
         for at, target in enumerate(lacking):
             self._player.fetch(job, holders[at % len(holders)], target, partial(done, target))
 
-    # ---- what schedulers see
+    # ---- a host is lost
 
-    def shown(self, snapshot: Snapshot, *, durations: bool, traffic: bool) -> Snapshot:
-        here = len(snapshot.tasks)
-        left = self._total - self.done
-        view = TrainingView(
-            trains=_seen(self._total > 0, here),
-            iterations_done=_seen(self.done, here),
-            iteration_ns=_seen(self._iteration_ns, here),
-            checkpoint_byte=_seen(self._checkpoint_byte, here),
-            shift_ns=_seen(self._shift_ns, here),
-            band=_seen(self._band, here),
-            bands=self.around.bands,
-            steered=self.around.steered,
-            rack=_seen(np.array(self.around.rack, dtype=np.int64), len(self.around.rack)),
-            iterations_left=_seen(left, here) if durations else None,
-            traffic=self._traffic if traffic else None,
-        )
-        remaining = snapshot.remaining_ns
-        if remaining is not None:
-            one_ns = np.where(self._iteration_ns > 0, self._iteration_ns, self._alone_ns)[:here]
-            trained = snapshot.tasks * left[:here] * one_ns
-            remaining = _seen(np.where(view.trains, trained, remaining), here)
-        return replace(snapshot, training=view, remaining_ns=remaining)
+    def lose(self, host: int) -> list[int]:
+        """Who needs it goes back to its last checkpoint; returns who is back in the queue."""
+        back = []
+        for job, one in self._jobs.items():
+            one.holders -= {host}
+            if one.stretch is not None and one.needs(host):
+                if one.aim is not None and one.stretch.works and host not in one.stretch.hosts:
+                    one.aim.why = "lost"
+                    self._stay(one)  # it is about to rest, and is suspended then
+                    continue
+                self._drop(job, one)
+                back.append(job)
+            if one.saved and one.stretch is None and not one.has_checkpoint:
+                one.saved = self._seen.done[job] = 0
+                self._master.ledger.begin_anew(job)
+                self._undone(job)
+        return back
 
+    def _drop(self, job: int, one: InTraining) -> None:
+        """Its ranks stop, and nothing that was planned for it happens."""
+        ledger, now_ns, stretch = self._master.ledger, self._master.now_ns, one.stretch
+        assert stretch is not None
+        self._player.abandon(job)
+        saved = one.has_checkpoint
+        if stretch.why == "suspended":  # it rests already
+            ledger.leave(stretch, now_ns, done=False)
+        elif stretch.why == "moved":
+            assert one.aim is not None
+            ledger.release(stretch, now_ns)
+            ledger.drop(one.aim, now_ns, all_of(one.aim, saved=True))
+        else:
+            if one.aim is not None:
+                one.aim.start_ns = one.aim.end_ns = now_ns
+                ledger.release(one.aim, now_ns)
+            ledger.drop(stretch, now_ns, all_of(stretch, saved=saved))
+            self._seen.done[job] = one.saved = one.saved if saved else 0
+            self._undone(job)
+        one.turn += 1
+        one.stretch = one.aim = None
+        one.sources = frozenset()
+        self._forget_speed(job, one)
 
-def _seen(column: Array, here: int) -> Array:
-    """As it is now, for those who are there; nobody can write to it."""
-    copied: Array = column[:here].copy()  # type: ignore[assignment]
-    return fixed(copied)
+    def _undone(self, job: int) -> None:
+        """Iterations from here on have not been made, whatever was written down of them."""
+        name = self._master.ledger.jobs[job].name
+        self._master.undone.append((name, int(self._seen.done[job]), self._master.now_ns))

@@ -14,7 +14,7 @@ from testbed.cluster.player import HearsOfJobs
 from testbed.engine import Run
 from testbed.fluid.simulation import Simulation
 from testbed.fluid.ways import Way
-from testbed.fluid.world import JobStreams, Records, SimulatedJob
+from testbed.fluid.world import At, JobStreams, Records, SimulatedJob
 from testbed.job_plans import cluster_plan
 from workloads.agreed import AgreedWorker
 from workloads.busy_job import BusyJob
@@ -40,12 +40,26 @@ class ClusterStreams:
 
 
 class PlacedJob:
-    """A job's ranks on one placement; hears when they rest."""
+    """A job's ranks on one placement; hears when they rest. Once it is over they do nothing."""
 
-    def __init__(self, told: Callable[[int], None], iterated: Callable[[Iteration], None]) -> None:
+    def __init__(
+        self, told: Callable[[int], None], iterated: Callable[[Iteration], None], at: At
+    ) -> None:
         self.job: SimulatedJob  # set by whoever makes it
-        self._told, self._iterated = told, iterated
+        self._told, self._iterated, self._at = told, iterated, at
         self._resting = 0
+        self.over = False
+
+    def at(self, time_ns: float, callback: Callable[[], object]) -> None:
+        self._at(time_ns, partial(self._unless_over, callback))
+
+    def _unless_over(self, callback: Callable[..., object], *told: int) -> None:
+        if not self.over:
+            callback(*told)
+
+    def cores(self, of: Mapping[int, Cores]) -> Mapping[int, Cores]:
+        """Those of the hosts; what its ranks compute there is heard of while they are there."""
+        return {host: HeardCores(cores, self._unless_over) for host, cores in of.items()}
 
     @property
     def next_iteration(self) -> int:
@@ -62,6 +76,16 @@ class PlacedJob:
             self._told(rank.next_iteration)
 
 
+class HeardCores(Cores):
+    """Cores of a host for one placement: a stretch that it began uses its core to the end."""
+
+    def __init__(self, cores: Cores, unless_over: Callable[..., None]) -> None:
+        self._cores, self._unless_over = cores, unless_over
+
+    def compute(self, start_ns: int, length_ns: int, done: Callable[[int], None]) -> None:
+        self._cores.compute(start_ns, length_ns, partial(self._unless_over, done))
+
+
 class FluidPlayer:
     def __init__(self, run: Run, jobs: Sequence[BusyJob], records: Records, first: int) -> None:
         """`first`: of its streams, which come after those of other jobs."""
@@ -74,6 +98,7 @@ class FluidPlayer:
         self._placed: dict[int, PlacedJob] = {}
         self._transfers: dict[int, int] = {}  # made by each job so far, where they are numbered
         self._fetching: dict[int, set[int]] = {}  # streams for checkpoints that are busy
+        self._hosts_fail = bool(run.experiment.cluster and run.experiment.cluster.failures)
         cluster, policy = run.experiment.cluster, run.choice.link_policy
         assert cluster is not None
         band = cluster.checkpoint.band_in(policy.bands, policy.training)
@@ -115,8 +140,12 @@ class FluidPlayer:
         placed = PlacedJob(
             partial(self.told.rested, job),
             lambda over: self.told.iterated(job, over.iteration, over.end_ns - over.start_ns),
+            self._simulation.at,
         )
-        placed.job = SimulatedJob(streams, self._simulation, self._records, cores=self.cores)
+        cores, at = self.cores, None
+        if self._hosts_fail:
+            cores, at = cores and placed.cores(cores), placed.at
+        placed.job = SimulatedJob(streams, self._simulation, self._records, cores=cores, at=at)
         for rank in placed.job.workers:
             rank.watcher = placed
         self._placed[job] = placed
@@ -138,6 +167,13 @@ class FluidPlayer:
             rank.write_transfers()
             if isinstance(rank, AgreedWorker):
                 self._transfers[job] = rank.next_transfer
+
+    def abandon(self, job: int) -> None:
+        own, placed = self._streams[job], self._placed.pop(job, None)
+        if placed is not None:
+            placed.over = True
+        self._fetching.pop(job, None)
+        self._simulation.silence(own.first, own.count)
 
     def change_band(self, job: int, band: str) -> None:
         if job in self._placed:  # else its ranks are made in that band

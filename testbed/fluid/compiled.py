@@ -108,3 +108,4 @@ def rehearse() -> None:
     simulation.grow()
     simulation.run(10**9)
     simulation.carried_byte()
+    simulation.silence(2, 1)

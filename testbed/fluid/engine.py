@@ -8,6 +8,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -82,9 +83,10 @@ def perform(
     """Play a run; its records are then in `records`."""
     if run.experiment.cluster is not None and not run.experiment.cluster.trains:
         records.tables.update(cluster.played(run, on_time))
+    lost = cluster.losses(run) if run.experiment.cluster is not None else []
     if not run.experiment.sends:
-        return Performance({}, measured={}, simulated=True)
-    return send(run, setting, records, on_time)
+        return Performance({}, measured={}, simulated=True, lost=lost)
+    return replace(send(run, setting, records, on_time), lost=lost)
 
 
 def send(

@@ -225,6 +225,13 @@ class Simulation:
         """The streams from this one on, which are idle, go other ways: as new connections."""
         self.ways.lay_again(self.state, first, ways)
 
+    def silence(self, first: int, count: int) -> None:
+        """Nothing is sent on these streams any more, nothing arrives, and nobody hears of it."""
+        for stream in range(first, first + count):
+            streams.silence(self._held, stream)
+            self.on_ring_done.pop(stream, None)
+            self.on_arrival.pop(stream, None)
+
     def _free(self, low: int, high: int) -> None:
         x = self.state.x
         count = int(x.counts[state.N_FREE])

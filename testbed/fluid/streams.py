@@ -212,6 +212,24 @@ def shift(c: Table, stream: int, by: int) -> None:
 
 
 @njit(cache=True)
+def silence(held: Held, stream: int) -> None:
+    """Who used this stream is gone: what it had to send is not sent, and what was sent is lost."""
+    state = held.state
+    c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
+    stands = c.phase[stream] != IDLE and c.phase[stream] != LOST
+    if stands:
+        progress(c, w, stream, x.clock[0])
+    if c.split[stream]:
+        merge(state, stream)
+    if stands:
+        leave(c, w, x, stream)
+    c.phase[stream] = IDLE
+    s.waiting[stream] = s.arriving[stream] = 0
+    schedule(q, x, stream, np.inf)
+    schedule(q, x, len(c) + stream, np.inf)
+
+
+@njit(cache=True)
 def change_level(held: Held, stream: int, level: int) -> None:
     """Serve a stream, and the feeder that may run ahead of it, at another level from now on."""
     state = held.state

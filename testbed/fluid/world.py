@@ -22,6 +22,7 @@ from workloads.ranks import AnyRank, make_rank
 from workloads.world import Message
 
 Pair = tuple[int, int]  # who sends, to whom: ranks
+At = Callable[[float, Callable[[], object]], None]  # call me back at this time
 MOST_AT_ONCE = MESSAGES // 2  # messages in a stream; what follows waits outside
 
 
@@ -82,7 +83,8 @@ class JobStreams:
 class SimulatedJob:
     """The ranks of a job, and their way into the simulation; `players`, list by list: see StepList.
 
-    `cores`: of each host, where its tasks share them.
+    `cores`: of each host, where its tasks share them. `at`: the simulation's, unless somebody wants
+    to be between.
     """
 
     def __init__(
@@ -92,10 +94,12 @@ class SimulatedJob:
         records: Records,
         players: Sequence[Sequence[int]] = (),
         cores: Mapping[int, Cores] | None = None,
+        at: At | None = None,
     ) -> None:
         self.plan = streams.plan
         self.streams = streams
         self.simulation = simulation
+        self.at = at or simulation.at
         self.players = players
         self._lines: dict[Pair, Line] = {}
         self.outgoing: dict[int, list[int]] = defaultdict(list)  # streams, by who sends
@@ -114,7 +118,7 @@ class SimulatedJob:
         elif not players:
             simulation.make_ring([streams.data[pair] for pair in plan.edges])
         for rank in self.workers:
-            simulation.at(plan.start_ns, rank.begin)
+            self.at(plan.start_ns, rank.begin)
 
     @property
     def workers(self) -> list[Rank]:
@@ -129,8 +133,8 @@ class SimulatedJob:
             return
         now_ns = self.simulation.now_ns
         if sent is not None:
-            self.simulation.at(now_ns, sent)
-        self.simulation.at(now_ns, partial(self._hearer(source, to), byte, tag))
+            self.at(now_ns, sent)
+        self.at(now_ns, partial(self._hearer(source, to), byte, tag))
 
     def waiting_byte(self, pair: Pair) -> int:
         """What has not even reached the stream."""
@@ -209,13 +213,11 @@ class SimulatedWorld:
         self._simulation = job.simulation
         self._data = job.streams.data
         self._outgoing = job.outgoing[number]
+        self.at = job.at
         self.plays = Plays()
 
     def now_ns(self) -> int:
         return self._simulation.now_ns
-
-    def at(self, time_ns: float, callback: Callable[[], None]) -> None:
-        self._simulation.at(time_ns, callback)
 
     def send(
         self,

@@ -14,8 +14,10 @@ MASTER = "testbed.cluster.live_master:main"
 
 def daemon_config(run: Run, host: str, address: str) -> dict[str, Any]:
     words = tos_of(run.choice.link_policy.bands[0])
-    cores = run.experiment.topology.cores
-    return {"host": host, "address": address, "tos": words, "cores": cores}
+    cores, cluster = run.experiment.topology.cores, run.experiment.cluster
+    assert cluster is not None
+    dies_ns = next((one.at_ns for one in cluster.failures if one.host == host), None)
+    return {"host": host, "address": address, "tos": words, "cores": cores, "dies_ns": dies_ns}
 
 
 def master_config(run: Run, address: Callable[[str], str]) -> dict[str, Any]:

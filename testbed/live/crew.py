@@ -4,6 +4,7 @@ Nobody sleeps and hopes: each phase ends when every task has said so, and a task
 falls silent for longer than HANG_LIMIT_S, ends the run with its name and its last words.
 """
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -34,14 +35,16 @@ class Crew:
         *,
         on_time: Callable[[int], None] = lambda time_ns: None,
         may_die: Iterable[Task] = (),
+        may_be_killed: Iterable[Task] = (),
         wait_s: float = 0.25,
     ) -> None:
         """Until every task has said `event`; calls `on_time` with how far they say they are.
 
         Looks every `wait_s` whether one has fallen silent. A task that may die is left behind if it
-        does, and `lost` says how.
+        does, and `lost` says how; one that may be killed, if a signal ended it and not a mistake.
         """
         expendable = {task.name for task in may_die}
+        mortal = {task.name for task in may_be_killed}
         asked = self.tasks if tasks is None else tasks
         waiting = {task.name for task in asked if event not in task.said}
         for task in self.tasks:
@@ -52,13 +55,15 @@ class Crew:
                     waiting.discard(task.name)
                 elif message["event"] == "beat":
                     on_time(message["time_ns"])
-                elif message["event"] == "exit" and task.name in expendable:
+                elif message["event"] == "exit" and (
+                    task.name in expendable or (task.name in mortal and (task.exit_code or 0) < 0)
+                ):
                     self.lost.append(f"{task.name} {self._ending(task)}")
                     self.tasks.remove(task)
                     waiting.discard(task.name)
                 elif message["event"] == "exit":
                     self._died(task)
-            self._check_alive(waiting, event)
+            self._check_alive(waiting, event, mortal)
 
     def dismiss(self) -> None:
         """All is done: let the tasks go, and wait until they are gone.
@@ -77,10 +82,14 @@ class Crew:
         for task in self.tasks:
             self._nursery.forget(task)
 
-    def _check_alive(self, waiting: set[str], event: str) -> None:
+    def _check_alive(self, waiting: set[str], event: str, mortal: set[str]) -> None:
         now_s = time.monotonic()
         for task in self.tasks:
             if task.name in waiting and now_s - task.last_heard_s > HANG_LIMIT_S:
+                if task.name in mortal and task.pid is not None:  # others do without it by now
+                    os.kill(task.pid, signal.SIGKILL)
+                    task.last_heard_s = now_s
+                    continue
                 raise RunFailed(
                     f"{task.name} (process {task.pid}) has been silent for {HANG_LIMIT_S:g} s, "
                     f"waiting for it to say `{event}`; {last_words(task)}"
@@ -95,7 +104,7 @@ class Crew:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         task.listen()  # it may have said why, and its log may be on a full disk
         why = f": {task.said['error']['message']}" if "error" in task.said else ""
-        if code == -signal.SIGKILL:
+        if code == -signal.SIGKILL and not why:
             why = memory_ran_out(self._kills_before, kills_for_memory())
         return f"{how}{why}"
 

@@ -134,7 +134,8 @@ def play(
     schedule = schedule_of(run.experiment, run.seed)
     stage = Stage(run, network, nursery, folder, rooms)
     hosts = stage.start_hosts()
-    workers = [*stage.start_stacks(), *hosts, *stage.start_cluster()]
+    daemons = stage.start_cluster()
+    workers = [*stage.start_stacks(), *hosts, *daemons, *stage.start_master()]
     generators = stage.start_generators(schedule) if len(schedule.flow) else []
     sampler = stage.start_sampler()
     agents = stage.start_agent()
@@ -151,7 +152,7 @@ def play(
     crew.tell(epoch_ns=on_grid(network.wiring, START_AHEAD_NS), pids=stage.pids())
     may_die = hosts if run.experiment.on_failure == "continue" else []
     wait_s = LONGEST_LOOK_S if stage.beat_ns == RARE_BEAT_NS else LOOK_S
-    crew.await_all("done", on_time=on_time, may_die=may_die, wait_s=wait_s)
+    crew.await_all("done", on_time=on_time, may_die=may_die, may_be_killed=daemons, wait_s=wait_s)
     stage.check_workers()
     crew.dismiss()
     here = [task for task in workers if "done" in task.said]

@@ -109,19 +109,24 @@ class Stage:
         return tasks
 
     def start_cluster(self) -> list[Task]:
-        """A daemon on every host, and the master of all on the first."""
+        """A daemon on every host."""
         if self._run.experiment.cluster is None:
             return []
         run, address, hosts = self._run, self._network.address, self._network.topology.hosts
         beat = {"beat_ns": self.beat_ns}
-        daemons = [
+        return [
             self._start(
                 DAEMON, f"daemon-{host}", host, daemon_config(run, host, address(host)) | beat
             )
             for host in hosts
         ]
-        master = self._start(MASTER, "master", hosts[0], master_config(run, address) | beat)
-        return [*daemons, master]
+
+    def start_master(self) -> list[Task]:
+        """The master of all daemons, on the first host."""
+        if self._run.experiment.cluster is None:
+            return []
+        config = master_config(self._run, self._network.address) | {"beat_ns": self.beat_ns}
+        return [self._start(MASTER, "master", self._network.topology.hosts[0], config)]
 
     def start_agent(self) -> list[Task]:
         """The task that acts for the policy while the run goes on, if there is anything to do."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -13,7 +14,14 @@ from basics.errors import BadInput
 from basics.resources import NETWORK, RESOURCES, Amounts
 from basics.units import shown
 from testbed.spec import spans
-from testbed.spec.cluster_parts import CheckpointSpec, DemandSpec, HostSpec, times
+from testbed.spec.cluster_parts import (
+    CheckpointSpec,
+    DemandSpec,
+    FailureSpec,
+    HostSpec,
+    impossible,
+    times,
+)
 from testbed.spec.cluster_training import (
     OWN_KEYS,
     TRAINING,
@@ -23,7 +31,8 @@ from testbed.spec.cluster_training import (
 )
 from testbed.spec.mistakes import At, collected
 from testbed.spec.spans import Span, span
-from testbed.spec.values import Flag, SafeName, Spec, above_zero, integer, one_of, up_to
+from testbed.spec.values import Flag, SafeName, Spec, above_zero, integer, listed, one_of, up_to
+from topologies import host_names
 from workloads import traces
 from workloads.busy_job import MOST_TASKS, BusyJob
 from workloads.job_draws import PHILLY_NEEDS, jobs_of, largest
@@ -144,6 +153,7 @@ class ClusterSpec(Spec):
     host: HostSpec
     jobs: Annotated[tuple[ClusterJobs, ...], BeforeValidator(up_to(MOST_JOB_ENTRIES))]
     checkpoint: CheckpointSpec = CheckpointSpec.model_construct()
+    failures: Annotated[tuple[FailureSpec, ...], BeforeValidator(listed)] = ()
 
     @model_validator(mode="after")
     def _jobs_are_told_apart(self) -> Self:
@@ -183,18 +193,25 @@ class ClusterSpec(Spec):
         return replace(job, work=replace(job.work, checkpoint_byte=byte))
 
     def plain(self) -> dict[str, Any]:
-        return {
+        found = {
             "host": self.host.plain(),
             "jobs": [entry.plain() for entry in self.jobs],
             "checkpoint": self.checkpoint.plain(),
         }
+        failures = [one.plain() for one in self.failures]
+        return {**found, "failures": failures} if failures else found
 
 
 def fits_its_hosts(cluster: ClusterSpec | None, info: ValidationInfo) -> ClusterSpec | None:
     """Whether every job can be run by the hosts of the topology above."""
     if cluster is not None and "topology" in info.data:
-        topology = info.data["topology"]
-        collected(_unfit(cluster, cluster.capacity(topology.rate_bps), topology.hosts))
+        topology, names = info.data["topology"], host_names(info.data["topology"].hosts)
+        collected(
+            chain(
+                _unfit(cluster, cluster.capacity(topology.rate_bps), topology.hosts),
+                impossible(cluster.failures, names, info.data.get("duration_ns")),
+            )
+        )
     return cluster
 
 

@@ -13,7 +13,7 @@ from basics.units import shown
 from testbed.spec import spans
 from testbed.spec.mistakes import At
 from testbed.spec.spans import Span, span
-from testbed.spec.values import Spec, Time, one_of
+from testbed.spec.values import Spec, Text, Time, one_of
 
 
 def _amount(name: str) -> BeforeValidator:
@@ -106,3 +106,33 @@ class CheckpointSpec(Spec):
         if self.size is not None:
             found["size"] = f"{self.size:.12g} x model"
         return found if self.band is None else {**found, "band": self.band}
+
+
+class FailureSpec(Spec):
+    """A daemon that dies: its host is lost from then on, and its jobs go back to the queue."""
+
+    what: ClassVar[str] = "a failure"
+
+    host: Text
+    at_ns: Time = Field(alias="at")
+
+    def plain(self) -> dict[str, Any]:
+        return {"host": self.host, "at": units.format_time(self.at_ns)}
+
+
+def impossible(
+    failures: Sequence[FailureSpec], hosts: Sequence[str], duration_ns: int | None
+) -> Iterator[At]:
+    """What cannot happen on these hosts and in this time."""
+    before: set[str] = set()
+    for index, one in enumerate(failures):
+        if one.host not in hosts:
+            why = f"found {shown(one.host)}; the hosts are {hosts[0]} to {hosts[-1]}"
+            yield At(["failures", index, "host"], why)
+        elif one.host in before:
+            why = f"found {shown(one.host)} twice; a host dies once"
+            yield At(["failures", index, "host"], why)
+        before.add(one.host)
+        if duration_ns is not None and one.at_ns >= duration_ns:
+            why = f"found {units.format_time(one.at_ns)}, and the run is over before that"
+            yield At(["failures", index, "at"], why)
