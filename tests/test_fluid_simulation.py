@@ -138,7 +138,7 @@ def test_an_all_reduce_takes_its_steps_one_after_the_other(hosts: int) -> None:
 
 @given(st.floats(14480, 1e7), st.floats(0, 1e10))
 def test_a_pause_halves_a_window_and_never_below_the_first(window: float, idle: float) -> None:
-    rested = tcp.rested(window, idle)
+    rested = tcp.rested(window, idle, tcp.RTO_MIN_NS)
     assert tcp.FIRST_WINDOW <= rested <= window
     if idle <= tcp.RTO_MIN_NS:
         assert rested == window
@@ -146,12 +146,16 @@ def test_a_pause_halves_a_window_and_never_below_the_first(window: float, idle: 
 
 @given(st.floats(2896, 1e6), st.floats(0, 1e6))
 def test_windows_do_not_shrink_by_sending(window: float, sent: float) -> None:
-    assert all(tcp.grown(window, sent, lost) >= window for lost in (True, False))
+    laws = (tcp.EAGER, tcp.FRIENDLY, tcp.RENO)
+    assert all(tcp.grown(window, sent, law) >= window for law in laws)
 
 
 @given(st.floats(20 * 1448, 1e6), st.floats(1, 1e6))
 def test_a_loss_makes_windows_grow_more_slowly(window: float, sent: float) -> None:
-    assert tcp.grown(window, sent, True) < tcp.grown(window, sent, False)
+    after = [tcp.grown(window, sent, law) for law in (tcp.FRIENDLY, tcp.RENO, tcp.EAGER)]
+    assert after == sorted(after)
+    assert tcp.grown(window, window, tcp.RENO) == pytest.approx(window + tcp.PAYLOAD)
+    assert tcp.reduced(window, tcp.RENO) == 0.5 * window
 
 
 @given(st.floats(14480, 1e6), st.floats(0.01, 1.25), st.floats(1e4, 1e6))

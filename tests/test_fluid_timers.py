@@ -59,6 +59,23 @@ def test_queues_that_no_connection_fills_alone_cost_no_timer(rack: Path, packets
     assert max(completions_ms(rack, f"topology.queue={packets} packets").values()) < 150
 
 
+def test_a_fixed_window_that_is_larger_than_the_queue_costs_timers(rack: Path) -> None:
+    """A connection then fills 100 packets at times, and what finds no place waits for a timer."""
+    own, wide, short = (
+        completions_ms(rack, "topology.queue=150 packets", *settings).values()
+        for settings in (
+            [],
+            ["tcp={control: reno, window: 32 MB}"],
+            ["tcp={control: reno, window: 32 MB, rto_min: 4 ms}"],
+        )
+    )
+    assert max(own) < 150
+    assert any(1000 < one < 1100 for one in wide)
+    assert any(1000 < one < 1100 for one in short)
+    assert any(200 < one < 250 for one in wide)
+    assert not any(200 < one < 250 for one in short)
+
+
 def test_a_small_window_holds_flows_back_over_a_long_way(rack: Path) -> None:
     own, small = (
         np.mean(list(completions_ms(rack, "topology.delay=1 ms", *settings).values()))
@@ -95,6 +112,6 @@ def test_a_timer_rings_at_a_tick_and_long_ones_at_coarser_ticks() -> None:
 def test_timeouts_in_a_row_double_up_to_two_minutes() -> None:
     syn = [tcp.syn_timeout(before) / 1e9 for before in range(14)]
     assert syn[:8] == [1, 1, 1, 1, 1, 2, 4, 8]  # the kernel's tcp_syn_linear_timeouts
-    data = [tcp.data_timeout(0.0, before) / MS for before in range(14)]
+    data = [tcp.data_timeout(0.0, tcp.RTO_MIN_NS, before) / MS for before in range(14)]
     assert data[:4] == [200, 400, 800, 1600]
     assert syn[-1] == data[-1] / 1e3 == 120

@@ -12,15 +12,16 @@ from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
-from testbed.fluid.losses import REPORTED
+from testbed.fluid.losses import REPORTED, hear
 from testbed.fluid.queues import ahead_of, wait_ahead, wait_back
-from testbed.fluid.rates import LEAST_SPLIT_NS, leave, progress, reschedule, settle
+from testbed.fluid.rates import LEAST_SPLIT_NS, leave, progress, reschedule, settle, touch
 from testbed.fluid.rounds import begin_round, end_round, last_leg, line_rate
 from testbed.fluid.state import (
     ANSWER,
     DEMOTIONS,
     HANDSHAKE,
     IDLE,
+    LAW,
     LOST,
     N_DIRTY,
     N_FREE,
@@ -136,6 +137,10 @@ def happen(state: State, one: int) -> None:
             merge(state, one)
         reschedule(c, q, x, one)
         return
+    if now >= c.hears_at[one]:
+        hear(c, one, now)
+        for hop in range(c.hops[one]):
+            touch(w, x, c.path[one, hop])
     if now >= c.round_end[one]:
         end_round(state, one)
     reschedule(c, q, x, one)
@@ -171,7 +176,8 @@ def start_flow(state: State, at: int) -> None:
     c.wait_back[one] = 0.0
     c.receive[one] = x.counts[WINDOW] or tcp.RECEIVER_FIRST
     c.tuned[one] = x.counts[WINDOW] == 0
-    c.lost[one] = 0
+    c.law[one] = x.counts[LAW]
+    c.hears_at[one] = np.inf
     c.lost_until[one] = 0.0
     c.who[one] = len(state.s) + at
     c.draws[one] = 0

@@ -24,6 +24,7 @@ from testbed.fluid.memory import SAMPLES, demand_memory, free_byte, needed_byte
 from testbed.fluid.refusals import demand_simulable
 from testbed.fluid.simulation import Simulation
 from testbed.fluid.state import IDLE
+from testbed.fluid.transport import held_transport
 from testbed.fluid.validated import cautions
 from testbed.fluid.world import JobStreams, Records, SimulatedJob
 from testbed.job_plans import job_plan, rank_hosts
@@ -174,12 +175,10 @@ def send(
     # Only what is true of a simulation: it has no packets to bundle and no ports to read back, and
     # a round trip is calculated, not measured.
     network: dict[str, Any] = {
-        "tcp": experiment.tcp,
+        **held_transport(experiment.transport),
         "delay_asked_ns": delay.ns,
         "delay_strict": delay.strict,
     }
-    if experiment.transport.window_byte is not None:
-        network["tcp_window_byte"] = experiment.transport.window_byte
     return Performance(network, measured={}, simulated=True, cautions=cautions(experiment))
 
 

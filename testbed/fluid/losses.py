@@ -14,6 +14,8 @@ from testbed.fluid.state import (
     AVOIDANCE,
     FINAL,
     ISOLATES,
+    OVERFLOWS,
+    SLOW_START,
     TIMERS,
     Scratch,
     Table,
@@ -50,7 +52,10 @@ def answer_losses(c: Table, w: Table, x: Scratch, link: int) -> None:
             if draw(c, x, one) < 1.0 - np.exp(-share * packets):
                 if ends_here(c, x, one, kept):
                     lose_tail(c, x, one, share, packets)
-                slow_down(c, one)
+                if x.counts[OVERFLOWS] and not c.split[one]:
+                    overflow(c, one, now, share * kept)
+                else:
+                    slow_down(c, one, tcp.reduced(c.window[one], c.law[one]))
         one = c.after[one, hop]
 
 
@@ -101,10 +106,38 @@ def miss(c: Table, one: int, packets: float, found_by: int) -> None:
 
 
 @inner
-def slow_down(c: Table, one: int) -> None:
-    """A connection hears of a loss."""
-    c.lost[one] = 1
-    c.window[one] = tcp.reduced(c.window[one])
+def overflow(c: Table, one: int, now: float, lost: float) -> None:
+    """A queue is full: until a connection hears of its loss, and has sent that again, it stays so.
+
+    Slow start has doubled its window by then: what it keeps is what has found a place.
+    """
+    rtt = c.lost_until[one] - now
+    c.hears_at[one] = now + rtt
+    c.lost_until[one] += rtt
+    if c.phase[one] == SLOW_START:
+        c.hears_of[one] = c.window[one] - lost
+        c.phase[one] = AVOIDANCE
+        c.round_end[one] = np.inf
+    else:
+        c.hears_of[one] = tcp.reduced(c.window[one], c.law[one])
+
+
+@inner
+def hear(c: Table, one: int, now: float) -> None:
+    """A connection hears of its loss; when all is sent again, it looks whether there is room."""
+    if c.hears_of[one] > 0.0:
+        slow_down(c, one, c.hears_of[one])
+        c.hears_of[one] = 0.0
+        c.hears_at[one] = c.lost_until[one]
+    else:
+        c.hears_at[one] = np.inf
+
+
+@inner
+def slow_down(c: Table, one: int, window: float) -> None:
+    """A connection goes on with a smaller window."""
+    c.law[one] = max(tcp.FRIENDLY, c.law[one])
+    c.window[one] = window
     c.threshold[one] = c.window[one]
     if c.phase[one] != FINAL:
         c.phase[one] = AVOIDANCE

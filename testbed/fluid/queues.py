@@ -49,7 +49,7 @@ def window_now(c: Table, one: int, now: float) -> float:
     window, rate = c.window[one], c.rate[one]
     if c.phase[one] != AVOIDANCE:
         return window
-    grown = tcp.grown(window, rate * (now - c.touched[one]), c.lost[one] > 0)
+    grown = tcp.grown(window, rate * (now - c.touched[one]), c.law[one])
     held = max(window, min(grown, c.receive[one]))
     return grown if c.tuned[one] and held >= rate * tcp.MEASURABLE_NS else held
 

@@ -237,7 +237,7 @@ def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
         return
     if c.phase[one] < SLOW_START:
         return
-    due = c.round_end[one]
+    due = min(c.round_end[one], max(x.clock[0], c.hears_at[one]))
     if c.rate[one] > 0.0:
         ahead = c.left[one] - max(0.0, c.demoted_at[one])
         due = min(due, x.clock[0] + ahead / c.rate[one])

@@ -6,13 +6,15 @@ numbers. What is written out as a default in every resolved file (`offload: auto
 
 from collections.abc import Iterator
 
+from basics import units
 from basics.errors import CannotRun
 from testbed.engine import told_apart_in_a_cluster
 from testbed.fluid.disciplines import refusal
+from testbed.fluid.tcp import TICK_NS
 from testbed.spec import Experiment, TrainingJob
 from testbed.spec.hosts import DOCKER
 
-TCP = ("cubic", "dctcp")
+TCP = ("cubic", "reno", "dctcp")
 ELSEWHERE = "use `--engine virtual`"
 
 
@@ -38,11 +40,15 @@ def of_the_machine(experiment: Experiment) -> Iterator[str]:
         )
     if experiment.tcp not in TCP:
         yield (
-            f"tcp: {experiment.tcp} is not simulated, only {' and '.join(TCP)} are: take one of "
+            f"tcp: {experiment.tcp} is not simulated, only {', '.join(TCP)} are: take one of "
             f"them, or {ELSEWHERE}"
         )
-    if experiment.transport.rto_min_ns is not None:
-        yield f"tcp.rto_min: a simulation has no timers to set: leave it out, or {ELSEWHERE}"
+    rto_min_ns = experiment.transport.rto_min_ns
+    if rto_min_ns is not None and rto_min_ns < TICK_NS:
+        yield (
+            f"tcp.rto_min: {units.format_time(rto_min_ns)} is below a tick of the simulated "
+            f"kernel, {units.format_time(round(TICK_NS))}: its timers know nothing shorter"
+        )
     if experiment.sample is not None:
         yield f"sample.tcp: a simulation has no sockets to ask: leave it out, or {ELSEWHERE}"
     if experiment.on_failure != "end":

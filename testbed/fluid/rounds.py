@@ -53,7 +53,9 @@ def end_round(state: State, one: int) -> None:
         if c.bottleneck[one] > 0:
             line = rate  # packets of other hosts are in between, and so are the acknowledgements
         rtt = max(rtt, window / rate)
-    end = tcp.slow_start_end(window, line, rtt, c.least_rtt[one])
+    end = 0.0
+    if c.law[one] != tcp.RENO:
+        end = tcp.slow_start_end(window, line, rtt, c.least_rtt[one])
     if not c.tuned[one] and max(end, 2.0 * window) >= c.receive[one]:
         end = c.receive[one] if end == 0.0 else min(end, c.receive[one])
     if end > 0.0 or 2.0 * window >= c.threshold[one]:

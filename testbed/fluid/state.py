@@ -69,6 +69,9 @@ class Scratch(NamedTuple):
 N_HEAP, N_FREE, N_DIRTY, STAMP, NEXT_FLOW, N_TOLD, N_SPLIT, ISOLATES, HAS_FLOORS, SEED = range(10)
 TIMERS = 10  # whether packets are lost as a rule, so that timers matter
 WINDOW = 11  # what receivers have room for; 0: as they tune it
+LAW = 12  # by which windows grow at first
+RTO_MIN = 13  # the shortest timeout
+OVERFLOWS = 14  # whether windows are so large that each queue is filled, and stays full for a while
 
 
 def table(count: int, **columns: Any) -> Table:
@@ -91,8 +94,10 @@ def connections(count: int) -> Table:
         round_end=[FLOAT],
         receive=[FLOAT],  # the window that its receiver gives
         tuned=[INT],  # whether that is the receiver's own tuning, not a fixed size
-        lost=[INT],  # whether it ever lost a packet
+        law=[INT],  # by which its window grows (tcp.py)
         lost_until=[FLOAT],  # one loss a round trip is all that TCP answers
+        hears_at=[FLOAT],  # of a loss, where that takes its time (losses.py)
+        hears_of=[FLOAT],  # the window that it then keeps; 0: it only looks again
         missing=[FLOAT],  # of its last bytes: lost, and nothing behind them will report it
         found_by=[INT],  # which timer finds that out (losses.py)
         at_once=[INT],  # whether all that is left was sent at one instant
@@ -129,6 +134,7 @@ def connections(count: int) -> Table:
         frozen=[INT],
     )
     made["flow"] = made["partner"] = made["ack_level"] = made["demoted_at"] = -1
+    made["hears_at"] = NEVER
     return made
 
 

@@ -7,6 +7,7 @@ from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
+from testbed.fluid.losses import hear
 from testbed.fluid.queues import wait_ahead
 from testbed.fluid.rates import join, leave, progress, reschedule, touch
 from testbed.fluid.rounds import begin_round, last_leg
@@ -16,6 +17,7 @@ from testbed.fluid.state import (
     IDLE,
     LOST,
     MESSAGES,
+    RTO_MIN,
     SLOW_START,
     State,
     Table,
@@ -55,10 +57,12 @@ def next_message(state: State, stream: int, idle: bool) -> None:
     now = x.clock[0]
     c.left[stream] = s.sizes[stream, s.head[stream]]
     c.touched[stream] = now
+    if now >= c.hears_at[stream]:
+        hear(c, stream, now)
     if idle:
         if c.tuned[stream] and now - s.busy_ns[stream] > tcp.PAUSE_NS:
             c.receive[stream] = np.inf  # for its receiver the pause is a round trip
-        rested = tcp.rested(c.window[stream], now - s.busy_ns[stream])
+        rested = tcp.rested(c.window[stream], now - s.busy_ns[stream], float(x.counts[RTO_MIN]))
         if rested < c.window[stream]:
             c.threshold[stream] = max(c.threshold[stream], 0.75 * c.window[stream])
             c.window[stream] = rested

@@ -20,6 +20,8 @@ ACK_SHARE = 66.0 / (2 * FRAME)
 BACKOFF = 0.7
 EAGER_GROWTH = 0.05
 FRIENDLY_GROWTH = 3 * (1 - BACKOFF) / (1 + BACKOFF) * PAYLOAD
+RENO_BACKOFF = 0.5  # and a frame a round trip; its slow start has no HyStart, and ends with a loss
+EAGER, FRIENDLY, RENO = range(3)  # how a window grows: CUBIC's before and after a loss, Reno's
 LEAST_WINDOW = 2 * PAYLOAD
 # A receiver opens its window by the time from an acknowledgement to the data that answer it, once
 # that is so long that its clock can measure it, which ticks in milliseconds. Then it gives twice
@@ -42,7 +44,7 @@ TICK_NS = 4.0e6
 EXACT_TICKS, COARSER = 63.0, 8.0
 SYN_NS = 1.0e9
 SYN_ALIKE = 4  # after so many SYNs again, each waits twice as long as the one before
-RTO_MIN_NS = 2.0e8  # idle for longer, a window is halved for every such time
+RTO_MIN_NS = 200_000_000  # idle for longer, a window is halved for every such time
 RTO_MOST_NS = 1.2e11
 # To report a loss that nothing behind it does: a probe of the tail, or the time after which what is
 # only reordered would have come. Two round trips more for the former.
@@ -68,21 +70,23 @@ def syn_timeout(before: int) -> float:
 
 
 @inner
-def data_timeout(rtt: float, before: int) -> float:
+def data_timeout(rtt: float, least: float, before: int) -> float:
     """How long an acknowledgement is waited for, after so many timeouts in a row."""
-    return min(RTO_MOST_NS, (rtt + RTO_MIN_NS) * 2.0 ** min(before, 20))
+    return min(RTO_MOST_NS, (rtt + least) * 2.0 ** min(before, 20))
 
 
 @inner
-def grown(window: float, sent: float, lost: bool) -> float:
+def grown(window: float, sent: float, law: int) -> float:
     """A window after `sent` bytes of congestion avoidance."""
-    return window + (FRIENDLY_GROWTH * sent / window if lost else EAGER_GROWTH * sent)
+    if law == EAGER:
+        return window + EAGER_GROWTH * sent
+    return window + (PAYLOAD if law == RENO else FRIENDLY_GROWTH) * sent / window
 
 
 @inner
-def reduced(window: float) -> float:
+def reduced(window: float, law: int) -> float:
     """What is left of a window after a loss."""
-    return max(LEAST_WINDOW, BACKOFF * window)
+    return max(LEAST_WINDOW, (RENO_BACKOFF if law == RENO else BACKOFF) * window)
 
 
 @inner
@@ -113,9 +117,9 @@ def slow_start_end(window: float, line: float, rtt: float, least_rtt: float) -> 
 
 
 @inner
-def rested(window: float, idle_ns: float) -> float:
+def rested(window: float, idle_ns: float, timeout_ns: float) -> float:
     """The window after a pause: halved for every timeout that passed, not below the first one."""
-    while idle_ns > RTO_MIN_NS and window > FIRST_WINDOW:
+    while idle_ns > timeout_ns and window > FIRST_WINDOW:
         window = max(FIRST_WINDOW, 0.5 * window)
-        idle_ns -= RTO_MIN_NS
+        idle_ns -= timeout_ns
     return window

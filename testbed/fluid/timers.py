@@ -27,6 +27,7 @@ from testbed.fluid.state import (
     HANDSHAKE,
     ISOLATES,
     LOST,
+    RTO_MIN,
     SLOW_START,
     TIMERS,
     State,
@@ -116,7 +117,8 @@ def wait_for_the_rest(state: State, one: int) -> None:
     if c.found_by[one] < TIMED_OUT:
         wait_for_timer(state, one, tcp.PROBE_NS + 2.0 * rtt)
     else:
-        wait_for_timer(state, one, tcp.data_timeout(rtt, c.timeouts[one]))
+        least = float(state.x.counts[RTO_MIN])
+        wait_for_timer(state, one, tcp.data_timeout(rtt, least, c.timeouts[one]))
         c.timeouts[one] += 1
 
 
@@ -159,8 +161,9 @@ def timer_rings(state: State, one: int) -> None:
         wait_for_the_rest(state, one)
         return
     if c.found_by[one] == TIMED_OUT:
-        c.threshold[one] = tcp.reduced(c.window[one])
+        c.threshold[one] = tcp.reduced(c.window[one], c.law[one])
         c.window[one] = tcp.PAYLOAD
+        c.hears_at[one] = np.inf
     c.found_by[one] = REPORTED
     c.at_once[one] = 0
     c.timeouts[one] = 0

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from basics import units
+from testbed.fluid.tcp import PAYLOAD
+from testbed.fluid.transport import has_timers
 from testbed.spec import Experiment
 from workloads.schedule import schedule_of
 
@@ -84,5 +86,17 @@ def cautions(experiment: Experiment) -> list[str]:
     """What of an experiment the simulation was never compared on."""
     if not experiment.sends:
         return []
-    found = (one.outside(experiment) for one in RANGES)
-    return [sentence for sentence in found if sentence is not None]
+    found = [one.outside(experiment) for one in RANGES]
+    return [sentence for sentence in (*found, no_timers(experiment)) if sentence is not None]
+
+
+def no_timers(experiment: Experiment) -> str | None:
+    """A shortest timeout, where none is simulated."""
+    asked, queue_byte = experiment.transport, experiment.topology.queue_packets * PAYLOAD
+    marks = asked.control == "dctcp"
+    if asked.rto_min_ns is None or (has_timers(asked, queue_byte) and not marks):
+        return None
+    return (
+        "tcp.rto_min: timeouts are simulated only where one connection's window fills a queue "
+        "(docs/fluid.md): here it says no more than how soon an idle window shrinks"
+    )
