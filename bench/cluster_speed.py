@@ -20,7 +20,7 @@ cluster:
   jobs: [{name: philly, count: JOBS, arrivals: poisson over 2400 min, like: philly}]
   checkpoint: {suspend: 100 ms, resume: 1 s}
 placements: [fifo, {placement: fifo, blocking: false}, tetris, tetris-2014, srtf, las,
-             {placement: gandiva-lite, slice: 10 min}]
+             gandiva-lite, crux, cassini]
 seeds: [0]
 """
 PHILLY_S, SEED_S = 60.0, 2.0

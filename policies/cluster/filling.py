@@ -9,21 +9,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from basics.options import Choice, flag
+from policies.cluster import rooms
+from policies.cluster.rooms import Rooms, room
 from policies.cluster.scheduler import Action, Floats, Ints, Resume, Snapshot, Start
 
 HostChoice = Callable[[Ints, Ints, Ints, Ints, int], Ints]
 # (free, capacity, how many such tasks each host has room for, demand, how many) -> hosts
 HostOrder = Callable[[int, Ints], Ints]  # (job, how many of its tasks fit on each host) -> hosts
-
-
-def room(free: Ints, demand: Ints) -> Ints:
-    """How many tasks of this demand each host has room for."""
-    needed = np.flatnonzero(demand)
-    if len(needed) == 1:  # most traces ask for GPUs and nothing else
-        found: Ints = free[:, needed[0]] // demand[needed[0]]
-    else:
-        found = (free[:, needed] // demand[needed]).min(axis=1)
-    return found
 
 
 def first_fit(free: Ints, capacity: Ints, places: Ints, demand: Ints, count: int) -> Ints:
@@ -93,8 +85,8 @@ class Places:
     ) -> None:
         """`order`: in which hosts are asked, if it is not that of their numbers; for first fit."""
         self.snapshot = snapshot
+        self.rooms = Rooms(snapshot.free)
         self._order = order
-        self.free = snapshot.free.copy()
         self._choose = HOST_CHOICES[node]
         self._least_refused: dict[bytes, int] = {}
 
@@ -104,22 +96,29 @@ class Places:
         if self.refuses(job):
             return []
         demand, wanted = snapshot.demand[job], snapshot.wanting(job)
-        places = room(self.free, demand)
-        total = int(places.sum())
+        found = self.rooms.of(demand)
+        total = found.total
         if total < wanted:
             self._least_refused[demand.tobytes()] = total + 1
             if total == 0 or snapshot.gang[job]:
                 return []
         count = min(wanted, total)
-        if self._order is None:
-            hosts = self._choose(self.free, snapshot.capacity, places, demand, count)
-        else:
-            asked = self._order(job, places)
-            hosts = asked[first_fit(self.free, snapshot.capacity, places[asked], demand, count)]
-        np.subtract.at(self.free, hosts, demand)
+        hosts = self._chosen(job, demand, found.places, count)
+        self.rooms.take(hosts, found.needs)
         if count < wanted:
             self._least_refused[demand.tobytes()] = 1
-        return [int(host) for host in hosts]
+        return hosts
+
+    def _chosen(self, job: int, demand: Ints, places: dict[int, int], count: int) -> list[int]:
+        if self._order is None and self._choose is first_fit:
+            return rooms.first_fit(places, count)
+        free, capacity = self.rooms.array, self.snapshot.capacity
+        fit = room(free, demand)
+        if self._order is None:
+            return [int(host) for host in self._choose(free, capacity, fit, demand, count)]
+        asked = self._order(job, fit)
+        fitting = first_fit(free, capacity, fit[asked], demand, count)
+        return [int(host) for host in asked[fitting]]
 
     def refuses(self, job: int) -> bool:
         """Whether it is known that nothing of the job can be placed any more."""

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from policies.cluster.filling import HostOrder, room
+from policies.cluster.filling import HostOrder
+from policies.cluster.rooms import room
 from policies.cluster.scheduler import RUNNING, Ints, Move, Snapshot
 from policies.cluster.sharing import placed
 

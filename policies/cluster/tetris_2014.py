@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from basics.options import Option
-from policies.cluster.filling import entered, room, wanting
+from policies.cluster.filling import entered, wanting
+from policies.cluster.rooms import room
 from policies.cluster.scheduler import Action, Event, Floats, Ints, Ruling, Scheduler, Snapshot
 
 

@@ -16,6 +16,7 @@ from basics.errors import RunFailed
 from basics.resources import Amounts
 from basics.units import format_time
 from policies.cluster.scheduler import (
+    NEVER,
     RUNNING,
     SUSPENDED,
     WAITING,
@@ -213,9 +214,9 @@ class Master:
         """Tasks of a job with the same work left are one stretch."""
         left_ns = self.ledger.task_left_ns[tasks]
         begun = []
-        for work_ns in np.unique(left_ns):
+        for work_ns in sorted(set(left_ns.tolist())):
             same = left_ns == work_ns
-            end_ns = min(start_ns + int(work_ns), np.iinfo(np.int64).max)
+            end_ns = min(start_ns + work_ns, NEVER)
             begun.append(TaskStretch(job, tasks[same], hosts[same], self.now_ns, start_ns, end_ns))
         self.stretches += begun
         self._on.setdefault(job, []).extend(begun)
@@ -283,13 +284,12 @@ class Master:
         raise self._illegal(f"{what} {self._name(action.job)}, a busy job, which {lacks}")
 
     def _checked(self, job: int, hosts: tuple[int, ...], verb: str) -> Ints:
-        chosen = np.array(hosts, dtype=np.int64)
-        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < len(self.ledger.capacity)):
+        if hosts and not (min(hosts) >= 0 and max(hosts) < len(self.ledger.capacity)):
             raise self._illegal(f"{verb}s {self._name(job)} on a host that is not there")
-        full = self.ledger.overfull(job, chosen)
+        full = self.ledger.overfull(job, hosts)
         if full is not None:
             raise self._illegal(f"{verb}s {self._name(job)} on {full}")
-        return chosen
+        return np.array(hosts, dtype=np.int64)
 
     def _name(self, job: int) -> str:
         return self.ledger.jobs[job].name
