@@ -19,7 +19,8 @@ from basics.resources import amounts
 from policies.cluster import Scheduler, schedulers
 from policies.cluster.scheduler import Event, Move, Resume, Ruling, Snapshot, Start, Suspend
 from testbed.cluster.daemons import SILENT_NS, Silence
-from testbed.cluster.master import Master, Prices
+from testbed.cluster.master import Master
+from testbed.cluster.prices import Prices
 from testbed.run import in_turns
 from testbed.sealing import without_undone
 from testbed.spec import Experiment
