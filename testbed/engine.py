@@ -121,15 +121,10 @@ def lacking(policy: LinkPolicy, features: frozenset[str]) -> frozenset[str]:
 
 
 def demand_live_cluster(experiment: Experiment) -> None:
-    """Refuse what daemons cannot do, and what would be an hour of nothing."""
+    """Refuse what daemons cannot do."""
     cluster = experiment.cluster
     if cluster is None:
         return
-    if not cluster.trains:
-        raise CannotRun(
-            "cluster: all its jobs are busy and send nothing, so that a live engine has nothing to "
-            "show: use `--engine fluid`"
-        )
     if topology_of(experiment).routed:
         raise CannotRun(
             f"cluster: its jobs move, and on topology {experiment.topology.kind} nobody says which "

@@ -658,27 +658,16 @@ SWEEPS = (
     ),
 )
 
-NO_CLUSTER = Refused((), "cluster: all its jobs are busy", "jobs that are all busy")
 FIFO_FIRST, TETRIS_FIRST, LAS_FIRST, SLICES_FIRST = (
     CLUSTER.replace("{placement: srtf}", f"{{placement: {name}}}")
     for name in ("fifo", "tetris-2014", "las, threshold: 30 s", "gandiva-lite, slice: 10 s")
 )
 
 
-def clustered(
-    key: str, to: str, shows: str, base: str = CLUSTER, beside: str = "", live: str = ""
-) -> Row:
-    """A key of a cluster: of busy jobs, which are only simulated, and of those that train."""
+def clustered(key: str, to: str, shows: str, base: str = CLUSTER, beside: str = "") -> Row:
+    """A key of a cluster."""
     settings = tuple(part for part in (to, beside) if part)
-    cell: Cell = (replace(NO_CLUSTER, base=base),)
-    if "kind: training" in base:
-        cell = (Changes("tasks", shows),)
-    elif key.startswith("placements."):
-        first = base[base.index("placements: [") :].split("}")[0] + "}]\n"
-        trained = TRAINED.replace("placements: [{placement: srtf}]\n", first)
-        cell = (*cell, Changes("tasks", shows, base=trained))
-    elif live:
-        cell = (*cell, Changes("tasks", shows, (live,), TRAINED))
+    cell: Cell = (Changes("tasks", shows),)
     return Row(key, settings, cell, cell, (Changes("records", shows),), base)
 
 
@@ -689,22 +678,19 @@ ALL_BUSY = (
     "demand: {gpu: 1}, duration: 1 s}"
 )
 CLUSTERS = (
-    clustered("cluster.host.gpu", "cluster.host.gpu=8", ROOM, live="cluster.host.gpu=8"),
-    clustered("cluster.host.cpu", "cluster.host.cpu=9", ROOM, live="cluster.host.cpu=9"),
-    clustered(
-        "cluster.host.memory", "cluster.host.memory=41 GB", ROOM, live="cluster.host.memory=41 GB"
-    ),
-    clustered("cluster.host.disk", "cluster.host.disk=61 GB", ROOM, live="cluster.host.disk=61 GB"),
+    clustered("cluster.host.gpu", "cluster.host.gpu=8", ROOM),
+    clustered("cluster.host.cpu", "cluster.host.cpu=9", ROOM),
+    clustered("cluster.host.memory", "cluster.host.memory=41 GB", ROOM),
+    clustered("cluster.host.disk", "cluster.host.disk=61 GB", ROOM),
     clustered(
         "cluster.jobs.*.name",
         "cluster.jobs.0.name=other",
         "names of jobs, and their draws",
-        live="cluster.jobs.0.name=other",
     ),
     Row(
         "cluster.jobs.*.kind",
         (ALL_BUSY,),
-        *((replace(NO_CLUSTER, to=(ALL_BUSY,)),),) * 2,
+        *((Changes("tasks", "whether jobs send something"),),) * 2,
         (Changes("records", "whether jobs send something"),),
         TRAINED.replace(", size: 3 x model, band: low", "") + A_FLOW,
     ),
@@ -736,14 +722,11 @@ CLUSTERS = (
         TRACED,
         "cluster.jobs.0.trace=tiresias.csv",
     ),
-    clustered(
-        "cluster.jobs.*.count", "cluster.jobs.0.count=20", WHICH_JOBS, live="cluster.jobs.0.count=3"
-    ),
+    clustered("cluster.jobs.*.count", "cluster.jobs.0.count=20", WHICH_JOBS),
     clustered(
         "cluster.jobs.*.arrivals",
         "cluster.jobs.0.arrivals=poisson over 90 s",
         "when jobs come",
-        live="cluster.jobs.0.arrivals=at 10 ms",
     ),
     clustered(
         "cluster.jobs.*.like",
@@ -753,15 +736,13 @@ CLUSTERS = (
     clustered("cluster.jobs.*.tasks", "cluster.jobs.0.tasks=2", "tasks of a job"),
     clustered("cluster.jobs.*.gang", "cluster.jobs.0.gang=true", "whether they start together"),
     *(
-        clustered(
-            f"cluster.jobs.*.demand.{name}", f"cluster.jobs.0.demand.{name}={to}", ROOM, live=live
-        )
-        for name, to, live in (
-            ("gpu", "2 to 4", "cluster.jobs.0.demand.gpu=0.5"),
-            ("cpu", "3 to 8", ""),
-            ("memory", "20 GB to 40 GB", ""),
-            ("disk", "30 GB to 60 GB", ""),
-            ("network", "50 Mbit/s to 100 Mbit/s", "cluster.jobs.0.demand.network=10 Mbit/s"),
+        clustered(f"cluster.jobs.*.demand.{name}", f"cluster.jobs.0.demand.{name}={to}", ROOM)
+        for name, to in (
+            ("gpu", "2 to 4"),
+            ("cpu", "3 to 8"),
+            ("memory", "20 GB to 40 GB"),
+            ("disk", "30 GB to 60 GB"),
+            ("network", "50 Mbit/s to 100 Mbit/s"),
         )
     ),
     clustered("cluster.jobs.*.duration", "cluster.jobs.0.duration=6 s", "how long a task runs"),
@@ -769,19 +750,16 @@ CLUSTERS = (
         "cluster.jobs.*.deadline",
         "cluster.jobs.0.deadline=2 x alone",
         "when a job is due",
-        live="cluster.jobs.0.deadline=2 x alone",
     ),
     clustered(
         "cluster.checkpoint.suspend",
         "cluster.checkpoint.suspend=2 s",
         "from when on a host is free after a suspension",
-        live="cluster.checkpoint.suspend=2 s",
     ),
     clustered(
         "cluster.checkpoint.resume",
         "cluster.checkpoint.resume=3 s",
         "when a task works again after it was resumed",
-        live="cluster.checkpoint.resume=3 s",
     ),
     clustered(
         "cluster.checkpoint.size", "cluster.checkpoint.size=1 x model", "bytes sent", TRAINED
@@ -797,9 +775,7 @@ CLUSTERS = (
     Row(
         "placements.*.label",
         ("placements.0.label=mine",),
-        *((replace(NO_CLUSTER, base=CLUSTER), Analysis("plan", "its name in results", TRAINED)),)
-        * 2,
-        (Analysis("plan", "its name in results"),),
+        *((Analysis("plan", "its name in results"),),) * 3,
         CLUSTER,
     ),
     clustered("placements.*.blocking", "placements.0.blocking=false", "who may pass", FIFO_FIRST),

@@ -18,8 +18,9 @@ from basics.errors import BadInput, RunFailed
 from basics.resources import amounts
 from policies.cluster import Scheduler, schedulers
 from policies.cluster.scheduler import Event, Move, Resume, Ruling, Snapshot, Start, Suspend
-from testbed.cluster.daemons import SILENT_NS, Silence
-from testbed.cluster.master import Master, Prices
+from testbed.cluster.daemons import SILENT_NS, Listening
+from testbed.cluster.master import Master
+from testbed.cluster.prices import Prices
 from testbed.run import in_turns
 from testbed.sealing import without_undone
 from testbed.spec import Experiment
@@ -243,16 +244,16 @@ def test_failures_are_in_the_resolved_file(tmp_path: Path) -> None:
 
 @given(beats=st.integers(0, 20), phase=st.integers(0, ALIVE_NS - 1))
 def test_who_falls_silent_is_noticed_within_two_seconds(beats: int, phase: int) -> None:
-    silence = Silence()
-    silence.expect([3, 4], 0)
+    listening = Listening()
+    listening.expect([3, 4], 0)
     events = [(phase + beat * ALIVE_NS, 1, 3) for beat in range(beats)]
     events += [(phase + beat * ALIVE_NS, 1, 4) for beat in range(beats + 10)]
     events += [(look * ALIVE_NS, 0, 0) for look in range(1, beats + 7)]
     last_ns = max((time for time, _, host in events if host == 3), default=0)
     for now_ns, what, host in sorted(events):
         if what:
-            silence.heard(host, now_ns)
-        elif gone := silence.look({3, 4}, now_ns):
+            listening.heard(host, now_ns)
+        elif gone := listening.look({3, 4}, now_ns):
             assert gone == [3]
             assert SILENT_NS < now_ns - last_ns <= 2 * 10**9
             return
@@ -260,11 +261,11 @@ def test_who_falls_silent_is_noticed_within_two_seconds(beats: int, phase: int) 
 
 
 def test_who_looks_late_takes_nobody_for_dead() -> None:
-    silence = Silence()
-    silence.expect([1], 0)
-    assert silence.look({1}, 10 * ALIVE_NS) == []
-    assert silence.look(set(), 11 * ALIVE_NS) == []
-    assert not len(silence)
+    listening = Listening()
+    listening.expect([1], 0)
+    assert listening.look({1}, 10 * ALIVE_NS) == []
+    assert listening.look(set(), 11 * ALIVE_NS) == []
+    assert not len(listening)
 
 
 # ---- on a kernel

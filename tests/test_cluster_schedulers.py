@@ -23,7 +23,8 @@ from policies.cluster.scheduler import (
     Suspend,
 )
 from testbed.cluster.ledger import TaskStretch
-from testbed.cluster.master import Master, Prices
+from testbed.cluster.master import Master
+from testbed.cluster.prices import Prices
 from workloads.busy_job import BusyJob, in_order
 
 SECOND = 10**9

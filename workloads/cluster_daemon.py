@@ -30,6 +30,7 @@ from workloads.loop import Clock, Loop
 from workloads.placed_ranks import ALIVE_NS, Following, OnHost
 from workloads.rank import Rank
 from workloads.ranks import make_rank
+from workloads.sleeping import Sleeping
 from workloads.socket_world import SocketWorld
 from workloads.sockets import TaskError, accept, listener, mark
 from workloads.task import heartbeat, lateness
@@ -100,6 +101,7 @@ class Daemon:
         self._cores = Cores(settings.cores, loop.at) if settings.cores else None
         self._checkpoints = Checkpoints(settings.host, DOOR_PORT, loop, journal, self._say)
         self._says_alive = False
+        sleeping = Sleeping(loop, self._say)
         self.late_ns: list[int] = []
         self.begun = 0
         self._master = Connection(master, loop, self._hear, self._alone)
@@ -112,6 +114,8 @@ class Daemon:
             "band": self._band,
             "end": self._end,
             "abandon": self._abandon,
+            "sleep": sleeping.sleep,
+            "wake": sleeping.wake,
             "fetch": self._checkpoints.fetch,
             "forget": self._checkpoints.forget,
         }

@@ -14,7 +14,7 @@ from workloads.socket_world import SocketWorld
 ALIVE_NS = 500_000_000  # a daemon with ranks says so often that it lives
 
 
-class Rows:
+class KeptRows:
     """Records of a placement. They are kept until it ends: if its host dies, they were not."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class OnHost:
     missing: int = 0  # connections that do not stand yet
     worlds: list[SocketWorld] = field(default_factory=list)
     ranks: list[AnyRank] = field(default_factory=list)
-    rows: Rows = field(default_factory=Rows)
+    rows: KeptRows = field(default_factory=KeptRows)
     rests: bool = False  # said so
     broken: bool = False  # said so
 

@@ -11,10 +11,11 @@ from workloads.loop import READ, Loop
 BEAT_REAL_NS = 500_000_000
 # Where the clock is exact and hours may pass in which nothing happens: nobody is ever late.
 RARE_BEAT_NS = 3_000_000_000
+RARE_BEATS = 200  # of a task, over a run that is longer than that many of these
 
 
 def heartbeat(loop: Loop, control: Control, real_ns: int = BEAT_REAL_NS) -> None:
-    """Say `beat` twice a second of real time, and end if the controller goes away."""
+    """Say `beat` twice a second of real time; end if the controller goes away or says `over`."""
     every_ns = int(real_ns / loop.clock.dilation)
 
     def beat() -> None:
@@ -22,7 +23,8 @@ def heartbeat(loop: Loop, control: Control, real_ns: int = BEAT_REAL_NS) -> None
         loop.at(loop.clock.now_ns() + every_ns, beat)
 
     def hear(events: int) -> None:
-        control.hear()
+        if control.hear().get("over"):
+            loop.stop()
 
     loop.watch(control.fileno(), READ, hear)
     loop.at(0, beat)

@@ -20,7 +20,7 @@ Word = dict[str, Any]
 SILENT_NS = 3 * ALIVE_NS - ALIVE_NS // 5  # with a look every ALIVE_NS, that is less than 2 s
 
 
-class Silence:
+class Listening:
     """Pure: who has to be heard from, and who has not been for too long."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Daemons:
         working: Callable[[], set[int]],
     ) -> None:
         self._time, self._hear, self._lose, self._working = now, hear, lose, working
-        self._silence = Silence()
+        self._listening = Listening()
         self._lost: set[int] = set()
         self._connections = [
             Connection(sock, loop, partial(self._arrived, host), partial(self._broken, host))
@@ -79,15 +79,15 @@ class Daemons:
 
     def expect(self, hosts: Sequence[int]) -> None:
         """These have ranks from now on, and say that they live."""
-        idle = not len(self._silence)
-        self._silence.expect(hosts, self._time.now_ns)
+        idle = not len(self._listening)
+        self._listening.expect(hosts, self._time.now_ns)
         if idle:
             self._time.at(self._time.now_ns + ALIVE_NS, self._look)
 
     def _look(self) -> None:
-        for host in self._silence.look(self._working(), self._time.now_ns):
+        for host in self._listening.look(self._working(), self._time.now_ns):
             self._broken(host, "it says nothing")
-        if len(self._silence):
+        if len(self._listening):
             self._time.at(self._time.now_ns + ALIVE_NS, self._look)
 
     def _arrived(self, host: int, arrived: Arrived) -> None:
@@ -97,7 +97,7 @@ class Daemons:
             self._time.moment(partial(self._heard, host, word))
 
     def _heard(self, host: int, word: Word) -> None:
-        self._silence.heard(host, self._time.now_ns)
+        self._listening.heard(host, self._time.now_ns)
         self._hear(host, word)
 
     def _broken(self, host: int, why: str) -> None:

@@ -107,6 +107,10 @@ class Ledger:
             remaining_ns=fixed(left[:here]) if durations else None,
         )
 
+    @property
+    def all_done(self) -> bool:
+        return self.arrived == len(self.jobs) and bool((self.task_state == DONE).all())
+
     def in_state(self, job: int, state: int) -> Ints:
         first = int(self.first_task[job])
         own = self.task_state[first : first + int(self.tasks[job])]
@@ -161,7 +165,8 @@ class Ledger:
         self._end_work(stretch)
         self._done_ns[stretch.job] += count * (now_ns - stretch.start_ns)
         if self.work_ns[stretch.job] != NEVER:
-            self.task_left_ns[stretch.tasks] -= now_ns - stretch.start_ns
+            left_ns = self.task_left_ns[stretch.tasks] - (now_ns - stretch.start_ns)
+            self.task_left_ns[stretch.tasks] = np.maximum(left_ns, 0)  # its end may be on its way
 
     def _end_work(self, stretch: TaskStretch) -> None:
         stretch.works = False

@@ -6,19 +6,23 @@ Every placement of a job has a number (`epoch`), so that words about an earlier 
 """
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from policies.cluster import schedulers
 from testbed.cluster.daemons import Daemons
-from testbed.cluster.master import Master, Prices
+from testbed.cluster.master import Master
 from testbed.cluster.moments import LiveTime
+from testbed.cluster.one_switch import OneSwitch
 from testbed.cluster.placement import Fetch, Placement
-from testbed.cluster.player import HearsOfJobs, Surroundings
+from testbed.cluster.player import HearsOfJobs
+from testbed.cluster.prices import Prices
 from testbed.cluster.rows import stretch_rows, submission_rows
+from testbed.cluster.sleepers import Sleepers
 from testbed.run_folder import UNDONE
 from workloads.busy_job import BusyJob, job_from_plain
 from workloads.cluster_daemon import MASTER_PORT
@@ -51,6 +55,7 @@ class MasterConfig:
     checkpoint_tos: int
     rate_bps: int
     tos: int
+    ends: bool  # with the last job; else after its duration
     beat_ns: int
     dilation: float
     duration_ns: int
@@ -70,7 +75,8 @@ def main(config: dict[str, Any], control: Control) -> None:
     loop = Loop(clock)
     heartbeat(loop, control, settings.beat_ns)
     jobs = [job_from_plain(plain) for plain in settings.jobs]
-    leader = Leader(settings, jobs, LiveTime(loop), loop, sockets)
+    over = partial(control.say, "over")
+    leader = Leader(settings, jobs, LiveTime(loop), loop, sockets, over)
     loop.at(settings.duration_ns, loop.stop)
     loop.run()
     leader.master.close(settings.duration_ns)
@@ -95,8 +101,10 @@ class Leader:
         now: LiveTime,
         loop: Loop,
         sockets: Sequence[socket.socket],
+        over: Callable[[], None],
     ) -> None:
-        self._settings, self._jobs, self._time = settings, jobs, now
+        """`over` hears it if the run ends with its last job, when that is done."""
+        self._settings, self._jobs, self._time, self._over = settings, jobs, now, over
         self._placements: dict[int, Placement] = {}
         self._epochs: dict[int, int] = {}
         self._transfers: dict[int, int] = {}
@@ -104,20 +112,11 @@ class Leader:
         self._fetches: dict[int, Fetch] = {}
         self._numbers = count()
         self._daemons = Daemons(sockets, loop, now, self._hear, self._lose, self._working)
-        around = Surroundings(
-            tuple(settings.bands),
-            settings.band,
-            steered=settings.steered,
-            rack=(0,) * len(settings.hosts),
-            loads=self.loads,
-            link_bps=dict.fromkeys(
-                (
-                    link
-                    for host in settings.hosts
-                    for link in (f"{host}->{settings.switch}", f"{settings.switch}->{host}")
-                ),
-                settings.rate_bps,
-            ),
+        self._sleepers = Sleepers(self._daemons.say)
+        network = OneSwitch(jobs, settings.hosts, settings.switch)
+        self.loads = network.loads
+        around = network.around(
+            settings.bands, settings.band, settings.rate_bps, steered=settings.steered
         )
         self.master = Master(
             jobs,
@@ -126,10 +125,14 @@ class Leader:
             schedulers()[settings.placement].told(settings.chosen),
             Prices(settings.suspend_ns, settings.resume_ns),
             now,
-            (self, around),
+            (self, around) if settings.plans else None,
+            self._sleepers,
         )
+
+    @property
+    def _told(self) -> HearsOfJobs:
         assert self.master.trainers is not None
-        self._told: HearsOfJobs = self.master.trainers
+        return self.master.trainers
 
     # ---- words
 
@@ -140,13 +143,17 @@ class Leader:
 
     def _lose(self, host: int) -> None:
         self.master.lose(host)
+        self._sleepers.lose(host)
 
     def _working(self) -> set[int]:
         return {host for placed in self._placements.values() for host in placed.ranks}
 
     def _hear(self, host: int, message: dict[str, Any]) -> None:
         said, number = message["say"], message.get("number")
-        if said == "fetched" and number in self._fetches:
+        if said == "slept":
+            self._sleepers.slept(host, message["number"])
+            self._end_if_all_is_done()
+        elif said == "fetched" and number in self._fetches:
             self._fetches.pop(number).done()
         elif said == "unfetched":
             self._mend_soon(message["why"], lambda: number in self._fetches)
@@ -176,6 +183,10 @@ class Leader:
             if placed.rested == placed.working:
                 self._done[job] = message["before"]
                 self._told.rested(job, message["before"])
+
+    def _end_if_all_is_done(self) -> None:
+        if self._settings.ends and self.master.ledger.all_done:
+            self._over()
 
     def _mend_soon(self, why: str, stands: Callable[[], bool]) -> None:
         """A host that was lost explains it, and is known of soon; if none was, nothing does."""
@@ -282,12 +293,3 @@ class Leader:
     def forget(self, job: int, hosts: Sequence[int]) -> None:
         for host in hosts:
             self._daemons.say(host, "forget", job=job)
-
-    def loads(self, job: int, hosts: tuple[int, ...]) -> Mapping[str, int]:
-        """On one switch there is one way."""
-        work, names, switch = self._jobs[job].work, self._settings.hosts, self._settings.switch
-        found: dict[str, int] = {}
-        for source, target, byte in work.far(hosts) if work is not None else ():
-            for link in (f"{names[source]}->{switch}", f"{switch}->{names[target]}"):
-                found[link] = found.get(link, 0) + byte
-        return found

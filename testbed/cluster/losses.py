@@ -54,6 +54,8 @@ def _busy_lost(master: "Master", on: OnHosts, host: int) -> list[int]:
                 own.remove(stretch)
             else:
                 master.stretches.append(lost)
+            if master.busy is not None:
+                master.busy.stop(lost)
             saved = ledger.task_left_ns[lost.tasks] < ledger.work_ns[job]
             ledger.drop(lost, master.now_ns, saved)
         if not own:

@@ -6,7 +6,6 @@ checked here for both.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,20 +36,10 @@ from policies.cluster.scheduler import (
 from testbed.cluster.ledger import Ledger, TaskStretch
 from testbed.cluster.losses import lose
 from testbed.cluster.moments import Moments, Timeline
-from testbed.cluster.player import Player, Surroundings
+from testbed.cluster.player import BusyPlayer, Player, Surroundings
+from testbed.cluster.prices import FREE, Prices
 from testbed.cluster.trainers import Trainers
 from workloads.busy_job import BusyJob
-
-
-@dataclass(frozen=True)
-class Prices:
-    """What a suspension and a resumption cost in time; a host is held meanwhile."""
-
-    suspend_ns: int = 0
-    resume_ns: int = 0
-
-
-FREE = Prices()
 
 
 class Master:
@@ -65,13 +54,17 @@ class Master:
         prices: Prices = FREE,
         time: Timeline | None = None,
         training: tuple[Player, Surroundings] | None = None,
+        busy: BusyPlayer | None = None,
     ) -> None:
-        """`time`: that of the engine that plays `training`; without, moments follow each other."""
+        """`time`: that of the engine that plays `training`; without, moments follow each other.
+
+        `busy`: who plays busy tasks; without, they end when their time has passed.
+        """
         self.ledger = Ledger(jobs, hosts, capacity)
         self.stretches: list[TaskStretch] = []
         self.undone: list[tuple[str, int, int]] = []  # (job, from this iteration on, when)
         self.rejected: set[int] = set()
-        self.prices = prices
+        self.prices, self.busy = prices, busy
         self.trainers = Trainers(self, jobs, *training) if training else None
         self._time = Moments() if time is None else time
         self._scheduler = scheduler
@@ -225,7 +218,10 @@ class Master:
     def _work(self, stretches: list[TaskStretch]) -> None:
         for stretch in stretches:
             self.ledger.work(stretch)
-            self.at(stretch.end_ns, partial(self._end, stretch))
+            if self.busy is None:
+                self.at(stretch.end_ns, partial(self._end, stretch))
+            else:
+                self.busy.work(stretch, partial(self._end, stretch))
 
     def _suspend(self, job: int) -> None:
         self._demand_running(job, "suspends")
@@ -246,6 +242,8 @@ class Master:
     def _stop(self, job: int, why: str) -> list[TaskStretch]:
         on = self._on.pop(job)
         for stretch in on:
+            if self.busy is not None:
+                self.busy.stop(stretch)
             self.ledger.stop(stretch, self.now_ns)
             stretch.why = why
         return on

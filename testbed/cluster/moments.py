@@ -37,16 +37,25 @@ class Moments:
             moment()
 
 
+ON_TIME_NS = 1_000
+
+
 class LiveTime:
-    """Of the loop; a moment has one time, however long it takes to think about it."""
+    """Of the loop; a moment has one time, however long it takes to think about it.
+
+    One that was asked for has the time that was asked for, if it is not really late: a scheduler
+    that looks every minute counts minutes.
+    """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self.now_ns = 0
 
     def at(self, time_ns: int, callback: Callable[[], object]) -> None:
-        self._loop.at(time_ns, partial(self.moment, callback))
+        self._loop.at(time_ns, partial(self.moment, callback, time_ns))
 
-    def moment(self, callback: Callable[[], object]) -> None:
-        self.now_ns = self._loop.clock.now_ns()
+    def moment(self, callback: Callable[[], object], asked_ns: int | None = None) -> None:
+        now_ns = self._loop.clock.now_ns()
+        on_time = asked_ns is not None and now_ns - asked_ns < ON_TIME_NS
+        self.now_ns = max(self.now_ns, asked_ns) if on_time and asked_ns is not None else now_ns
         callback()

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from basics.units import format_time
-from testbed.cluster.master import Master, Prices
+from testbed.cluster.master import Master
 from testbed.cluster.moments import Timeline
 from testbed.cluster.player import Player, Surroundings
+from testbed.cluster.prices import Prices
 from testbed.cluster.rows import stretch_rows, submission_rows
 from testbed.engine import Run
 from testbed.run_folder import UNDONE, Row

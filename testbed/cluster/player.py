@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from policies.cluster.training_view import Loads
+from testbed.cluster.ledger import TaskStretch
 
 
 class HearsOfJobs(Protocol):
@@ -44,6 +45,14 @@ class Player(Protocol):
 
     def loads(self, job: int, hosts: tuple[int, ...]) -> Mapping[str, int]:
         """Bytes of an iteration on each link, if its tasks were on these hosts."""
+
+
+class BusyPlayer(Protocol):
+    def work(self, stretch: TaskStretch, done: Callable[[], None]) -> None:
+        """Its tasks work from now on, for as long as it says."""
+
+    def stop(self, stretch: TaskStretch) -> None:
+        """They do not, if they did."""
 
 
 @dataclass(frozen=True)

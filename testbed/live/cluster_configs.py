@@ -51,4 +51,5 @@ def master_config(run: Run, address: Callable[[str], str]) -> dict[str, Any]:
         "checkpoint_tos": tos_of(band),
         "rate_bps": topology.rate_bps,
         "tos": tos_of(policy.bands[0]),
+        "ends": not experiment.sends,
     }

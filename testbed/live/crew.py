@@ -37,11 +37,13 @@ class Crew:
         may_die: Iterable[Task] = (),
         may_be_killed: Iterable[Task] = (),
         wait_s: float = 0.25,
+        hang_limit_s: float = HANG_LIMIT_S,
     ) -> None:
         """Until every task has said `event`; calls `on_time` with how far they say they are.
 
-        Looks every `wait_s` whether one has fallen silent. A task that may die is left behind if it
-        does, and `lost` says how; one that may be killed, if a signal ended it and not a mistake.
+        If one says `over`, all hear it. Looks every `wait_s` whether one has fallen silent, for
+        longer than `hang_limit_s`. A task that may die is left behind if it does, and `lost` says
+        how; one that may be killed, if a signal ended it and not a mistake.
         """
         expendable = {task.name for task in may_die}
         mortal = {task.name for task in may_be_killed}
@@ -51,7 +53,9 @@ class Crew:
             task.last_heard_s = time.monotonic()
         while waiting:
             for task, message in self._nursery.events(wait_s):
-                if message["event"] == event:
+                if message["event"] == "over":
+                    self.tell(over=True)
+                elif message["event"] == event:
                     waiting.discard(task.name)
                 elif message["event"] == "beat":
                     on_time(message["time_ns"])
@@ -63,7 +67,7 @@ class Crew:
                     waiting.discard(task.name)
                 elif message["event"] == "exit":
                     self._died(task)
-            self._check_alive(waiting, event, mortal)
+            self._check_alive(waiting, event, mortal, hang_limit_s)
 
     def dismiss(self) -> None:
         """All is done: let the tasks go, and wait until they are gone.
@@ -82,16 +86,16 @@ class Crew:
         for task in self.tasks:
             self._nursery.forget(task)
 
-    def _check_alive(self, waiting: set[str], event: str, mortal: set[str]) -> None:
+    def _check_alive(self, waiting: set[str], event: str, mortal: set[str], limit_s: float) -> None:
         now_s = time.monotonic()
         for task in self.tasks:
-            if task.name in waiting and now_s - task.last_heard_s > HANG_LIMIT_S:
+            if task.name in waiting and now_s - task.last_heard_s > limit_s:
                 if task.name in mortal and task.pid is not None:  # others do without it by now
                     os.kill(task.pid, signal.SIGKILL)
                     task.last_heard_s = now_s
                     continue
                 raise RunFailed(
-                    f"{task.name} (process {task.pid}) has been silent for {HANG_LIMIT_S:g} s, "
+                    f"{task.name} (process {task.pid}) has been silent for {limit_s:g} s, "
                     f"waiting for it to say `{event}`; {last_words(task)}"
                 )
 

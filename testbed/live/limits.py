@@ -54,7 +54,9 @@ def files_of(experiment: Experiment) -> int:
 
 def tasks_of(experiment: Experiment) -> int:
     workers = sum(len(job.host_names) for job in experiment.training)
-    return workers + (experiment.topology.hosts if experiment.flows else 0) + 1
+    hosts = experiment.topology.hosts
+    daemons = hosts + 1 if experiment.cluster is not None else 0
+    return workers + (hosts if experiment.flows else 0) + daemons + 1
 
 
 def demand_room(experiment: Experiment) -> None:

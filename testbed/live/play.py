@@ -15,7 +15,7 @@ import numpy as np
 from testbed.containers.view import Room
 from testbed.engine import Performance, Run, Setting, Wiring
 from testbed.live import hosts_file, transport
-from testbed.live.crew import Crew
+from testbed.live.crew import HANG_LIMIT_S, Crew
 from testbed.live.network import Network
 from testbed.live.stage import Stage
 from testbed.processes import Nursery, Task
@@ -24,14 +24,14 @@ from testbed.spec.hosts import DOCKER
 from testbed.spec.policy import server_map
 from testbed.stacks import image_of, preload
 from workloads.schedule import schedule_of
-from workloads.task import RARE_BEAT_NS
+from workloads.task import BEAT_REAL_NS
 
 if TYPE_CHECKING:
     from testbed.containers.hosts import Containers
 
 START_AHEAD_NS = 200_000_000  # from `go` to time zero, so that everyone has heard it
 START_GRID_NS = 1_000_000_000
-LOOK_S, LONGEST_LOOK_S = 0.25, 3.0  # how often somebody looks whether all tasks live
+LOOK_S = 0.25  # how often somebody looks whether all tasks live
 
 
 def perform(
@@ -151,8 +151,15 @@ def play(
     stage.mark_workers()
     crew.tell(epoch_ns=on_grid(network.wiring, START_AHEAD_NS), pids=stage.pids())
     may_die = hosts if run.experiment.on_failure == "continue" else []
-    wait_s = LONGEST_LOOK_S if stage.beat_ns == RARE_BEAT_NS else LOOK_S
-    crew.await_all("done", on_time=on_time, may_die=may_die, may_be_killed=daemons, wait_s=wait_s)
+    beat_s = stage.beat_ns / 1e9
+    crew.await_all(
+        "done",
+        on_time=on_time,
+        may_die=may_die,
+        may_be_killed=daemons,
+        wait_s=LOOK_S if stage.beat_ns == BEAT_REAL_NS else beat_s,
+        hang_limit_s=max(HANG_LIMIT_S, beat_s + LOOK_S),
+    )
     stage.check_workers()
     crew.dismiss()
     here = [task for task in workers if "done" in task.said]

@@ -23,7 +23,7 @@ from workloads.jobports import FIRST_FLOW_PORT, job_port
 from workloads.marking import mark
 from workloads.ports import flow_source
 from workloads.schedule import Schedule
-from workloads.task import BEAT_REAL_NS, RARE_BEAT_NS
+from workloads.task import BEAT_REAL_NS, RARE_BEAT_NS, RARE_BEATS
 
 SAMPLES = 100  # of counters, over a run
 SHORTEST_SAMPLE_NS = 20_000_000
@@ -50,7 +50,8 @@ class Stage:
         self._workers: dict[str, list[Task]] = {}
         self._boards: dict[str, Path] = {}
         patient = run.experiment.cluster is not None and not network.wiring.timer_slack_ns
-        self.beat_ns = RARE_BEAT_NS if patient else BEAT_REAL_NS
+        rare_ns = max(RARE_BEAT_NS, run.experiment.duration_ns // RARE_BEATS)
+        self.beat_ns = rare_ns if patient else BEAT_REAL_NS
 
     def start_stacks(self) -> list[Task]:
         """A process for every worker of a real training stack."""
