@@ -125,11 +125,6 @@ def demand_live_cluster(experiment: Experiment) -> None:
     cluster = experiment.cluster
     if cluster is None:
         return
-    if topology_of(experiment).routed:
-        raise CannotRun(
-            f"cluster: its jobs move, and on topology {experiment.topology.kind} nobody says which "
-            "way their new connections take: use topology tor, or `--engine fluid`"
-        )
     if experiment.hosts != NAMESPACES:
         raise CannotRun(f"cluster: its daemons live in namespaces, not in {experiment.hosts} hosts")
     for index, choice in enumerate(experiment.policies):

@@ -1,7 +1,9 @@
 """The event loop: exact timers, in order, in experiment time."""
 
 import os
+import socket
 import time
+from functools import partial
 
 import pytest
 
@@ -85,6 +87,35 @@ class CountingClock(Clock):
     def now_ns(self) -> int:
         CountingClock.readings += 1
         return super().now_ns()
+
+
+def test_a_descriptor_that_was_closed_and_given_to_another_is_not_taken_for_ready() -> None:
+    """Both are readable; whoever is served first closes the other, whose number a third gets."""
+    loop = loop_from_now()
+    pairs = [socket.socketpair() for _ in range(2)]
+    heard: list[str] = []
+
+    def served(own: int, events: int) -> None:
+        for mine, _ in pairs:
+            loop.unwatch(mine.fileno())
+        other = pairs[1 - own][0]
+        number = other.fileno()
+        other.close()
+        third, kept = socket.socketpair()
+        pairs.append((third, kept))
+        assert number in (third.fileno(), kept.fileno())
+        reused = third if third.fileno() == number else kept
+        loop.watch(number, READ, lambda events: heard.append(f"{reused.fileno()} has nothing"))
+        loop.at(loop.clock.now_ns() + 1_000_000, loop.stop)
+
+    for own, (mine, far) in enumerate(pairs):
+        loop.watch(mine.fileno(), READ, partial(served, own))
+        far.send(b"x")
+    loop.run()
+    for pair in pairs:
+        for sock in pair:
+            sock.close()
+    assert heard == []
 
 
 def test_what_is_watched_quietly_reads_no_clock() -> None:

@@ -15,12 +15,21 @@ CHECKPOINT = 2  # what a connection is for, beside bytes and words of ranks
 
 
 class Checkpoints:
-    """`say` tells the master that what it wanted is here, or that it cannot be had, and why."""
+    """`say` tells the master that what it wanted is here, or that it cannot be had, and why.
+
+    `at`: the address here, and the port of daemons everywhere.
+    """
 
     def __init__(
-        self, host: str, port: int, loop: Loop, journal: Journal, say: Callable[..., None]
+        self,
+        host: str,
+        at: tuple[str, int],
+        loop: Loop,
+        journal: Journal,
+        say: Callable[..., None],
     ) -> None:
-        self._host, self._port, self._loop, self._journal = host, port, loop, journal
+        self._host, self._loop, self._journal = host, loop, journal
+        self._address, self._port = at
         self._say = say
         self.kept: dict[int, int] = {}  # bytes, by job
         self._wanted: dict[int, int] = {}  # by job, the number of what the master wants now
@@ -52,7 +61,9 @@ class Checkpoints:
                 sock.close()
 
         hello = (job, 0, CHECKPOINT, tos, 0)
-        dial(self._loop, (message["address"], self._port), tos, hello, connected, lost)
+        port = message["source_port"]
+        source = (self._address, port) if port is not None else None
+        dial(self._loop, (message["address"], self._port), tos, hello, connected, lost, source)
 
     def give_up(self, job: int) -> None:
         """If one of this job is on its way to here, it is not wanted any more."""

@@ -99,7 +99,8 @@ class Daemon:
         self._jobs: dict[Key, OnHost] = {}
         self._early: dict[Key, list[tuple[Place, socket.socket]]] = {}
         self._cores = Cores(settings.cores, loop.at) if settings.cores else None
-        self._checkpoints = Checkpoints(settings.host, DOOR_PORT, loop, journal, self._say)
+        at = settings.address, DOOR_PORT
+        self._checkpoints = Checkpoints(settings.host, at, loop, journal, self._say)
         self._says_alive = False
         sleeping = Sleeping(loop, self._say)
         self.late_ns: list[int] = []
@@ -172,7 +173,7 @@ class Daemon:
         self._jobs[key] = job
         if not self._says_alive:
             self._live()
-        here = set(job.numbers)
+        here, ports = set(job.numbers), message["sources"]
         for words, pairs in ((BYTES, plan.data_pairs), (WORDS, plan.control_pairs)):
             job.sockets |= {(words, number): {} for number in job.numbers}
             job.missing += sum((rank in here) + (to in here) for rank, to in pairs)
@@ -180,7 +181,8 @@ class Daemon:
                 place = (*key, words, rank, to)
                 address = job.addresses[to], DOOR_PORT
                 then = partial(self._stands, place, rank), partial(self._broken, job)
-                dial(self._loop, address, job.tos, place, *then)
+                source = (self._settings.address, ports[rank] + words) if ports else None
+                dial(self._loop, address, job.tos, place, *then, source)
         early = self._early.pop(key, [])
         for place, sock in early:
             self._stands(place, place[4], sock)

@@ -3,6 +3,7 @@
 Who connects says what for in its first bytes; who is called hears of the connection with them.
 """
 
+import errno
 import os
 import socket
 import struct
@@ -10,9 +11,11 @@ from collections.abc import Callable
 from functools import partial
 
 from workloads.loop import READ, WRITE, Loop
-from workloads.sockets import mark
+from workloads.sockets import TaskError, come_from, mark
 
 HELLO = struct.Struct("!IIBII")  # job, epoch, what for, and two numbers more
+
+STEP, MOST_TURNS = 2, 100  # from one source port to the next that is tried
 
 Place = tuple[int, int, int, int, int]  # what a hello says
 
@@ -57,13 +60,13 @@ def dial(
     hello: Place,
     then: Callable[[socket.socket], None],
     failed: Callable[[str], None],
+    source: tuple[str, int] | None = None,
 ) -> None:
-    """Connect, say what for, and go on with `then`; or with `failed`, if nobody is there."""
-    sock = socket.socket()
-    mark(sock, tos)
-    sock.setblocking(False)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.connect_ex(address)
+    """Connect, say what for, and go on with `then`; or with `failed`, if nobody is there.
+
+    `source`: where to connect from; if that is taken, from a port after it.
+    """
+    sock = _calling(address, tos, source)
 
     def connected(events: int) -> None:
         loop.unwatch(sock.fileno())
@@ -76,3 +79,17 @@ def dial(
         then(sock)
 
     loop.watch(sock.fileno(), WRITE, connected)
+
+
+def _calling(address: tuple[str, int], tos: int, source: tuple[str, int] | None) -> socket.socket:
+    for turn in range(MOST_TURNS):
+        sock = socket.socket()
+        mark(sock, tos)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if source is not None:
+            come_from(sock, (source[0], source[1] + STEP * turn))
+        if sock.connect_ex(address) not in (errno.EADDRNOTAVAIL, errno.EADDRINUSE):
+            return sock
+        sock.close()
+    raise TaskError(f"no port to connect to {address[0]}:{address[1]} from is free")

@@ -95,6 +95,7 @@ class Loop:
         self._epoll.register(self._timer.descriptor, select.EPOLLIN | select.EPOLLET)
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._quiet: set[int] = set()
+        self._fresh: set[int] = set()  # watched since what is ready was asked for
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._counter = itertools.count()
         self._armed_ns = -1
@@ -109,6 +110,7 @@ class Loop:
             self._epoll.modify(descriptor, events)
         else:
             self._epoll.register(descriptor, events)
+            self._fresh.add(descriptor)
         self._handlers[descriptor] = handler
 
     def watch_quietly(self, descriptor: int, events: int, handler: Callable[[int], None]) -> None:
@@ -134,12 +136,14 @@ class Loop:
             self._arm()
             for descriptor, events in self._ready():
                 handler = self._handlers.get(descriptor)
-                if handler is not None:
+                # What was ready may have been closed since, and its number given to another.
+                if handler is not None and descriptor not in self._fresh:
                     handler(events)
 
     def _ready(self) -> list[tuple[int, int]]:
         """Wait, and go on waiting while only what is watched quietly is ready."""
         while True:
+            self._fresh.clear()
             ready = self._epoll.poll()
             loud = [one for one in ready if one[0] not in self._quiet]
             for descriptor, events in ready:

@@ -15,9 +15,9 @@ from typing import Any
 
 from policies.cluster import schedulers
 from testbed.cluster.daemons import Daemons
+from testbed.cluster.live_network import LiveNetwork
 from testbed.cluster.master import Master
 from testbed.cluster.moments import LiveTime
-from testbed.cluster.one_switch import OneSwitch
 from testbed.cluster.placement import Fetch, Placement
 from testbed.cluster.player import HearsOfJobs
 from testbed.cluster.prices import Prices
@@ -33,6 +33,7 @@ from workloads.loop import Clock, Loop
 from workloads.sockets import TaskError, connect
 from workloads.task import heartbeat, sleep_until
 
+MASTER_SOURCE = 19_000  # and up: what it connects from where there are several ways
 NOTICED_NS = 2_000_000_000  # by then it is known that a host is lost
 
 
@@ -40,7 +41,8 @@ NOTICED_NS = 2_000_000_000  # by then it is known that a host is lost
 class MasterConfig:
     hosts: list[str]
     addresses: list[str]  # host by host
-    switch: str
+    graph: dict[str, Any]
+    seed: int
     capacity: list[int]  # of each host
     jobs: list[dict[str, Any]]
     plans: dict[str, dict[str, Any]]  # of training jobs, by name
@@ -53,7 +55,6 @@ class MasterConfig:
     steered: bool
     checkpoint_priority: int
     checkpoint_tos: int
-    rate_bps: int
     tos: int
     ends: bool  # with the last job; else after its duration
     beat_ns: int
@@ -66,10 +67,11 @@ def main(config: dict[str, Any], control: Control) -> None:
     settings = MasterConfig(**config)
     control.say("listening")
     connect_ns = control.hear()["connect_ns"]
-    sockets = []
+    sockets, several = [], len(settings.graph["switches"]) > 1
     for turn, address in enumerate(settings.addresses):
         sleep_until(connect_ns + turn * CONNECT_GAP_NS)
-        sockets.append(connect(address, MASTER_PORT, settings.tos))
+        source = (settings.addresses[0], MASTER_SOURCE + turn) if several else None
+        sockets.append(connect(address, MASTER_PORT, settings.tos, source))
     control.say("ready")
     clock = Clock(control.hear()["epoch_ns"], settings.dilation)
     loop = Loop(clock)
@@ -113,11 +115,9 @@ class Leader:
         self._numbers = count()
         self._daemons = Daemons(sockets, loop, now, self._hear, self._lose, self._working)
         self._sleepers = Sleepers(self._daemons.say)
-        network = OneSwitch(jobs, settings.hosts, settings.switch)
-        self.loads = network.loads
-        around = network.around(
-            settings.bands, settings.band, settings.rate_bps, steered=settings.steered
-        )
+        self._network = LiveNetwork(settings.graph, settings.seed, jobs)
+        self.loads = self._network.loads
+        around = self._network.around(settings.bands, settings.band, steered=settings.steered)
         self.master = Master(
             jobs,
             len(settings.hosts),
@@ -152,17 +152,16 @@ class Leader:
         said, number = message["say"], message.get("number")
         if said == "slept":
             self._sleepers.slept(host, message["number"])
-            self._end_if_all_is_done()
+            if self._settings.ends and self.master.ledger.all_done:
+                self._over()
         elif said == "fetched" and number in self._fetches:
             self._fetches.pop(number).done()
         elif said == "unfetched":
             self._mend_soon(message["why"], lambda: number in self._fetches)
-        if "job" not in message:
-            return
-        job = message["job"]
+        job = message.get("job", -1)
         placed = self._placements.get(job)
         if placed is None or placed.epoch != message["epoch"]:
-            return  # of a placement that is over
+            return  # about none, or about one that is over
         if said == "broken":
             self._mend_soon(message["why"], lambda: self._placements.get(job) is placed)
         elif said == "iterated":
@@ -183,10 +182,6 @@ class Leader:
             if placed.rested == placed.working:
                 self._done[job] = message["before"]
                 self._told.rested(job, message["before"])
-
-    def _end_if_all_is_done(self) -> None:
-        if self._settings.ends and self.master.ledger.all_done:
-            self._over()
 
     def _mend_soon(self, why: str, stands: Callable[[], bool]) -> None:
         """A host that was lost explains it, and is known of soon; if none was, nothing does."""
@@ -244,11 +239,12 @@ class Leader:
             "first_transfer": self._transfers.get(job, 0),
         }
         addresses = [settings.addresses[host] for host in places]
+        sources = self._network.sources(job, epoch)
         self._daemons.expect(list(ranks))
         for host, own in ranks.items():
             self._daemons.say(
                 host, "begin", job=job, epoch=epoch, plan=plan, addresses=addresses, ranks=own,
-                total=one.work.iterations,
+                total=one.work.iterations, sources=sources,
             )  # fmt: skip
 
     def rest(self, job: int) -> None:
@@ -288,6 +284,7 @@ class Leader:
             source=settings.hosts[source], address=settings.addresses[source],
             byte=one.work.checkpoint_byte, tos=settings.checkpoint_tos,
             priority=settings.checkpoint_priority,
+            source_port=self._network.fetch_source(job, number, target),
         )  # fmt: skip
 
     def forget(self, job: int, hosts: Sequence[int]) -> None:

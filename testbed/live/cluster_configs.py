@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from basics.bands import tos_of
+from testbed.cluster.live_network import as_plain
 from testbed.engine import Run
 from testbed.job_plans import cluster_plan, plan_as_plain
 from workloads.busy_job import job_as_plain
@@ -30,7 +31,8 @@ def master_config(run: Run, address: Callable[[str], str]) -> dict[str, Any]:
     return {
         "hosts": list(experiment.host_names),
         "addresses": [address(host) for host in experiment.host_names],
-        "switch": topology.graph.switches[0],
+        "graph": as_plain(topology.graph),
+        "seed": run.seed,
         "capacity": list(cluster.capacity(topology.rate_bps)),
         "jobs": [job_as_plain(job) for job in jobs],
         "plans": {
@@ -49,7 +51,6 @@ def master_config(run: Run, address: Callable[[str], str]) -> dict[str, Any]:
         "steered": policy.steering is not None,
         "checkpoint_priority": policy.bands.index(band),
         "checkpoint_tos": tos_of(band),
-        "rate_bps": topology.rate_bps,
         "tos": tos_of(policy.bands[0]),
         "ends": not experiment.sends,
     }
