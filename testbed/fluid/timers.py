@@ -37,24 +37,22 @@ from testbed.fluid.state import (
 @inner
 def send_syn(state: State, one: int) -> None:
     """The handshake costs a round trip, and on both ways what waits there then."""
-    c, w, x = state.c, state.w, state.x
-    wait = wait_ahead(c, w, x, one)
-    if packet_lost(c, w, x, one, False, wait):
-        wait_for_answer(state, one)
-        return
-    c.phase[one] = HANDSHAKE
-    c.quickest[one] = 2.0 * c.delay[one] + wait
-    schedule(state.q, x, one, x.clock[0] + small_leg(state, one, wait))
+    state.c.quickest[one] = 2.0 * state.c.delay[one]
+    shake(state, one, HANDSHAKE, wait_ahead(state.c, state.w, state.x, one))
 
 
 @inner
 def send_answer(state: State, one: int) -> None:
+    shake(state, one, ANSWER, wait_back(state.c, state.w, state.x, one))
+
+
+@inner
+def shake(state: State, one: int, phase: int, wait: float) -> None:
     c, w, x = state.c, state.w, state.x
-    wait = wait_back(c, w, x, one)
-    if packet_lost(c, w, x, one, True, wait):
+    if packet_lost(c, w, x, one, phase == ANSWER, wait):
         wait_for_answer(state, one)
         return
-    c.phase[one] = ANSWER
+    c.phase[one] = phase
     c.quickest[one] += wait
     schedule(state.q, x, one, x.clock[0] + small_leg(state, one, wait))
 
