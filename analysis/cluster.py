@@ -40,6 +40,7 @@ def compared(results: Results, pairs: Iterable[Pair], resamples: int) -> Cluster
 def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
     """One row a job that came in the window."""
     jobs, stretches, sent = map(run.table, ("submissions", "stretches", "checkpoints"))
+    packs = run.table("packs")
     submitted, started, ended, deadline = (
         jobs[name].to_numpy(dtype=float)
         for name in ("submitted_ns", "started_ns", "ended_ns", "deadline_ns")
@@ -55,7 +56,7 @@ def job_values(run: SealedRun, plan: Plan) -> pd.DataFrame:
             **trained(jobs, run.table("iterations")),
             "status": jobs["status"],
             "makespan_ns": makespan(jobs),
-            "gpu_use": gpu_use(jobs, stretches, plan),
+            "gpu_use": gpu_use(jobs, stretches, packs, plan),
             "checkpoint_byte": sent["size_byte"].sum() if len(sent) else np.nan,
             "checkpoint_ns": (sent["end_ns"] - sent["start_ns"]).mean() if len(sent) else np.nan,
         }
@@ -81,14 +82,18 @@ def makespan(jobs: pd.DataFrame) -> float:
     return float(taken["ended_ns"].max() - taken["submitted_ns"].min())
 
 
-def gpu_use(jobs: pd.DataFrame, stretches: pd.DataFrame, plan: Plan) -> float:
+def gpu_use(jobs: pd.DataFrame, stretches: pd.DataFrame, packs: pd.DataFrame, plan: Plan) -> float:
+    """GPUs that several jobs hold together count once."""
     gpus = plan.cluster["capacity"]["gpu"] * plan.cluster["hosts"] if plan.cluster else 0
     if not gpus or not len(stretches):
         return float("nan")
-    asked = stretches["job"].map(jobs.set_index("job")["gpu_milli"]).to_numpy(dtype=float)
+    milli = jobs.set_index("job")["gpu_milli"]
+    asked = stretches["job"].map(milli).to_numpy(dtype=float)
     held_ns = (stretches["free_ns"] - stretches["taken_ns"]).to_numpy(dtype=float)
+    again = packs["job"].map(milli * jobs.set_index("job")["tasks"]).to_numpy(dtype=float)
+    shared_ns = (packs["end_ns"] - packs["start_ns"]).to_numpy(dtype=float)
     span_ns = float(stretches["free_ns"].max() - jobs["submitted_ns"].min())
-    return float((asked * held_ns).sum() / (gpus * span_ns))
+    return float(((asked * held_ns).sum() - (again * shared_ns).sum()) / (gpus * span_ns))
 
 
 def suspended(jobs: pd.DataFrame, stretches: pd.DataFrame) -> Floats:

@@ -17,6 +17,7 @@ NEW_TABLES = frozenset(
         "acknowledged",
         "tcp",
         "checkpoints",
+        "packs",
     }
 )
 
@@ -182,6 +183,8 @@ TABLES: dict[str, pa.Schema] = {
         start_ns=pa.int64(),
         end_ns=pa.int64(),
     ),
+    # One row for every while in which a job was on GPUs that another one (`beside`) held already.
+    "packs": _table(job=pa.string(), beside=pa.string(), start_ns=pa.int64(), end_ns=pa.int64()),
     # Share of one core used by each host's processes since the last sample, 0 … cores.
     "hosts": _table(time_ns=pa.int64(), host=pa.string(), cpu_share=pa.float64()),
 }

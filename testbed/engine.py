@@ -127,6 +127,12 @@ def demand_live_cluster(experiment: Experiment) -> None:
         return
     if experiment.hosts != NAMESPACES:
         raise CannotRun(f"cluster: its daemons live in namespaces, not in {experiment.hosts} hosts")
+    for index, placement in enumerate(experiment.placements):
+        if placement.scheduler.pack > 1:
+            raise CannotRun(
+                f"placements.{index}: pack: {placement.scheduler.pack} lets jobs share GPUs, which "
+                "is simulated only: leave it out, or use `--engine fluid`"
+            )
     for index, choice in enumerate(experiment.policies):
         if choice.link_policy.tells_jobs_apart:
             raise CannotRun(told_apart_in_a_cluster(index, choice))

@@ -84,6 +84,7 @@ COLUMNS = {
     "submissions": "job submitted_ns tasks gang gpu duration_ns alone_ns share deadline_ns "
     "started_ns ended_ns status",
     "transfers": "job worker iteration transfer",
+    "packs": "job beside start_ns end_ns",
 }
 
 

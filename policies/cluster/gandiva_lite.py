@@ -3,8 +3,8 @@
 At the end of a slice, jobs that have had one are suspended for whoever has waited the longest; jobs
 that train leave when their iteration is over. These also have Gandiva's affinity and migration
 (`gandiva_moves.py`), one at a time and by trial: a job whose iterations are not a twentieth shorter
-where it has moved to stays there. Packing several jobs on one GPU is not here: what a host has is
-never given twice.
+where it has moved to stays there. With `pack: 2` jobs that wait may share the GPUs of others, by
+trial too (`gandiva_packing.py`); who shares GPUs takes turns together.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from basics.options import Option, flag
-from policies.cluster.filling import wanting
+from policies.cluster.filling import by, wanting
 from policies.cluster.gandiva_moves import affinity, migration
+from policies.cluster.gandiva_packing import PastPacks, judged, noted, parted, trial
 from policies.cluster.making_room import ranked
 from policies.cluster.scheduler import (
+    RUNNING,
     SUSPENDING,
     Action,
     Event,
@@ -26,6 +28,7 @@ from policies.cluster.scheduler import (
     Scheduler,
     Snapshot,
     Start,
+    Suspend,
 )
 
 SLICE_NS = 60 * 10**9
@@ -39,10 +42,16 @@ class PastMoves:
     since_ns: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # it runs, or not
     before_ns: Mapping[int, int] = field(default_factory=dict)  # iterations of jobs that moved
     settled: frozenset[int] = frozenset()  # jobs that moved for nothing
+    packs: PastPacks = field(default_factory=PastPacks)
 
 
 def decide(
-    snapshot: Snapshot, event: Event, memory: PastMoves | None, slice_ns: int, migrate: bool
+    snapshot: Snapshot,
+    event: Event,
+    memory: PastMoves | None,
+    slice_ns: int,
+    migrate: bool,
+    pack: int = 1,
 ) -> Ruling:
     now_ns, known = snapshot.time_ns, memory or PastMoves()
     since = np.concatenate([known.since_ns, snapshot.submitted_ns[len(known.since_ns) :]])
@@ -52,28 +61,51 @@ def decide(
     waits = len(wanting(snapshot)) > 0
     look_ns = (now_ns // slice_ns + 1) * slice_ns if waits else None
     leaving = bool((snapshot.task_state == SUSPENDING).any())
-    actions: tuple[Action, ...] = ()
-    if waits and event.what != "landed" and not (event.what == "suspended" and leaving):
-        actions = _turns(snapshot, event, since, slice_ns)  # at its end all are placed at once
-    elif not waits and migrate and snapshot.training is not None:
-        move = migration(snapshot, settled)
+    packs, actions = _packed(snapshot, event, known.packs, since) if pack > 1 else (known.packs, ())
+    places = event.what != "landed" and not (event.what == "suspended" and leaving)
+    if not actions and waits and places:  # at a slice's end all are placed at once
+        actions = _turns(snapshot, event, since, slice_ns, packs)
+    elif not actions and not waits and migrate and snapshot.training is not None:
+        move = migration(snapshot, settled | packs.paired)
         if move is not None:
             actions = (move,)
             before = {**before, move.job: int(snapshot.training.iteration_ns[move.job])}
     for action in actions:
         if isinstance(action, Start | Resume):
             since[action.job] = now_ns
-    return Ruling(actions, PastMoves(since, before, settled), look_ns)
+    return Ruling(actions, PastMoves(since, before, settled, packs), look_ns)
 
 
-def _turns(snapshot: Snapshot, event: Event, since: Ints, slice_ns: int) -> tuple[Action, ...]:
+def _packed(
+    snapshot: Snapshot, event: Event, past: PastPacks, since: Ints
+) -> tuple[PastPacks, tuple[Action, ...]]:
+    """At the end of a slice somebody who waits may join another, and then nothing else happens."""
+    if snapshot.training is None:
+        return past, ()
+    past, apart = judged(noted(snapshot, event, past))
+    waiting = by([since], wanting(snapshot))
+    if apart or not len(waiting):
+        return past, apart or parted(snapshot, past)
+    found = trial(snapshot, past, waiting) if event.what == "looked" else None
+    return (past, ()) if found is None else (found[0], (found[1],))
+
+
+def _turns(
+    snapshot: Snapshot, event: Event, since: Ints, slice_ns: int, packs: PastPacks
+) -> tuple[Action, ...]:
     """Who has waited the longest is first, and who has run the longest gives way first."""
     now_ns, on = snapshot.time_ns, snapshot.running > 0
     rank = np.where(on, 2 * now_ns + 1 - since, since)
     turns = event.what == "looked"
     spared = on & (now_ns - since < slice_ns) if turns else on
+    for guest, holder in packs.pairs:  # they leave together, when both are there and judged
+        there = (snapshot.task_state[snapshot.tasks_of(guest)] == RUNNING).all()
+        spared[guest] = True
+        spared[holder] |= not there or (guest, holder) == packs.on_trial()
     order = None if snapshot.training is None else affinity(snapshot)
-    return ranked(snapshot, rank, spared, order)
+    ruled = ranked(snapshot, rank, spared, order)
+    left = [packs.mate(action.job) for action in ruled if isinstance(action, Suspend)]
+    return (*ruled, *(Suspend(job) for job in left if job is not None))
 
 
 def _judged(
@@ -97,6 +129,7 @@ SCHEDULER = Scheduler(
     decide=decide,
     options={
         "slice": Option("how long a turn is", 10**6, 10**15, SLICE_NS, unit="ns"),
+        "pack": Option("how many jobs that train may share GPUs, by trial", 1, 2, 1),
         "migrate": flag("whether jobs that train move where they are better off", default=True),
     },
     suspends=True,

@@ -31,7 +31,8 @@ class Event:
 
     `finished`: some of its tasks are done. `suspended`: its tasks have left their hosts. `landed`:
     they run again after a resume or a move. `profiled`: what a training job's iterations take where
-    it runs now is known; it is told once after every start, resumption and move.
+    it runs now is known; it is told once after every start, resumption and move, and whenever
+    others have come to its GPUs or left them.
     """
 
     what: Happened
@@ -95,10 +96,15 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Start:
-    """The job's next tasks that never ran begin, one on each of these hosts (a host may repeat)."""
+    """The job's next tasks that never ran begin, one on each of these hosts (a host may repeat).
+
+    `beside`: a training job that runs on just these hosts, whose GPUs they share task by task, if
+    the placement may pack. All others get GPUs of their own.
+    """
 
     job: int
     hosts: tuple[int, ...]
+    beside: int | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,7 @@ class Resume:
 
     job: int
     hosts: tuple[int, ...]
+    beside: int | None = None  # as in Start
 
 
 @dataclass(frozen=True)
@@ -189,6 +196,11 @@ class Scheduler:
     def told(self, chosen: Values) -> "Scheduler":
         """This scheduler with some of its options chosen."""
         return replace(self, chosen=dict(chosen))
+
+    @property
+    def pack(self) -> int:
+        """How many jobs may share GPUs; 1, unless it has such an option."""
+        return int(keywords(self.options, self.chosen).get("pack", 1))
 
     def decided(self, snapshot: Snapshot, event: Event, memory: Any) -> Ruling:
         return self.decide(snapshot, event, memory, **keywords(self.options, self.chosen))

@@ -20,6 +20,7 @@ class InTraining:
     sources: frozenset[int] = frozenset()  # of these, those that are sending it now
     turn: int = 0  # what was planned for it in an earlier one is not done
     made: int = 0  # iterations on this placement
+    mixed: bool = False  # the iteration under way had the GPUs in two ways
     recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     @property

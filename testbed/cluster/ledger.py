@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from basics import resources
-from basics.resources import Amounts
+from basics.resources import GPU, Amounts
 from policies.cluster.scheduler import (
     DONE,
     LANDING,
@@ -21,6 +21,7 @@ from policies.cluster.scheduler import (
     Ints,
     Snapshot,
 )
+from testbed.cluster.packs import Packs
 from workloads.busy_job import BusyJob
 
 Array = TypeVar("Array", bound=np.ndarray[Any, Any])
@@ -48,8 +49,12 @@ class TaskStretch:
 class Ledger:
     """The columns of the snapshot, and the few ways in which they change."""
 
-    def __init__(self, jobs: Sequence[BusyJob], hosts: int, capacity: Amounts) -> None:
+    def __init__(
+        self, jobs: Sequence[BusyJob], hosts: int, capacity: Amounts, pack: int = 1
+    ) -> None:
+        """`pack`: how many jobs may share GPUs."""
         self.jobs = jobs
+        self.packs = Packs(pack)
         self.arrived = 0
         count = [job.tasks for job in jobs]
         self.capacity = np.tile(np.array(capacity, dtype=np.int64), (hosts, 1))
@@ -111,14 +116,21 @@ class Ledger:
     def all_done(self) -> bool:
         return self.arrived == len(self.jobs) and bool((self.task_state == DONE).all())
 
-    def in_state(self, job: int, state: int) -> Ints:
+    def tasks_of(self, job: int) -> slice:
         first = int(self.first_task[job])
-        own = self.task_state[first : first + int(self.tasks[job])]
-        return first + np.flatnonzero(own == state)
+        return slice(first, first + int(self.tasks[job]))
 
-    def overfull(self, job: int, hosts: Sequence[int]) -> str | None:
-        """The first host that would hold more than it has, and of what; None: there is room."""
-        demand = self.demand[job].tolist()
+    def in_state(self, job: int, state: int) -> Ints:
+        own = self.tasks_of(job)
+        found: Ints = own.start + np.flatnonzero(self.task_state[own] == state)
+        return found
+
+    def overfull(self, job: int, hosts: Sequence[int], *, shares: bool = False) -> str | None:
+        """The first host that would hold more than it has, and of what; None: there is room.
+
+        `shares`: GPUs of another job, which are not asked for again.
+        """
+        demand = self._needs(job, shares=shares).tolist()
         for host, count in sorted(Counter(hosts).items()):
             free = self.free[host].tolist()
             for name, need, have in zip(resources.NAMES, demand, free, strict=True):
@@ -129,13 +141,22 @@ class Ledger:
                     )
         return None
 
-    def take(self, job: int, tasks: Ints, hosts: Ints, *, lands: bool) -> None:
-        self._hold(hosts, self.demand[job])
+    def take(
+        self, job: int, tasks: Ints, hosts: Ints, *, lands: bool, shares: bool = False
+    ) -> None:
+        self._hold(hosts, self._needs(job, shares=shares))
         column = self.waiting if self.task_state[tasks[0]] == WAITING else self.suspended
         column[job] -= len(tasks)
         self.running[job] += len(tasks)
         self.task_host[tasks] = hosts
         self.task_state[tasks] = LANDING if lands else RUNNING
+
+    def _needs(self, job: int, *, shares: bool) -> Ints:
+        found: Ints = self.demand[job]
+        if shares:
+            found = found.copy()
+            found[GPU] = 0
+        return found
 
     def _hold(self, hosts: Ints, demand: Ints) -> None:
         for host in hosts.tolist():  # few and often: faster than numpy for up to some ten
@@ -181,9 +202,11 @@ class Ledger:
         self.task_state[tasks] = LANDING
 
     def release(self, stretch: TaskStretch, now_ns: int) -> None:
-        """The hosts are free again, those that are still there."""
+        """The hosts are free again, those that are still there; GPUs that others share stay."""
         stretch.free_ns = now_ns
-        self._hold(stretch.hosts[self.up[stretch.hosts]], -self.demand[stretch.job])
+        shares = self.packs.leave(stretch.job, now_ns)
+        still = stretch.hosts[self.up[stretch.hosts]]
+        self._hold(still, -self._needs(stretch.job, shares=shares))
 
     def leave(self, stretch: TaskStretch, now_ns: int, *, done: bool) -> None:
         """Its tasks are done or suspended, and their hosts free again."""

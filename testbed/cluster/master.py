@@ -24,15 +24,14 @@ from policies.cluster.scheduler import (
     Happened,
     Ints,
     Move,
-    Prioritise,
     Reject,
     Resume,
     Ruling,
     Scheduler,
-    Shift,
     Start,
     Suspend,
 )
+from testbed.cluster import faults
 from testbed.cluster.ledger import Ledger, TaskStretch
 from testbed.cluster.losses import lose
 from testbed.cluster.moments import Moments, Timeline
@@ -60,7 +59,7 @@ class Master:
 
         `busy`: who plays busy tasks; without, they end when their time has passed.
         """
-        self.ledger = Ledger(jobs, hosts, capacity)
+        self.ledger = Ledger(jobs, hosts, capacity, scheduler.pack)
         self.stretches: list[TaskStretch] = []
         self.undone: list[tuple[str, int, int]] = []  # (job, from this iteration on, when)
         self.rejected: set[int] = set()
@@ -88,6 +87,7 @@ class Master:
 
     def close(self, until_ns: int) -> None:
         """The run is over: what holds hosts is stopped."""
+        self.ledger.packs.close(until_ns)
         for stretch in self.stretches:
             if stretch.free_ns < 0:
                 stretch.start_ns = min(stretch.start_ns, until_ns)
@@ -161,9 +161,9 @@ class Master:
         if not 0 <= action.job < self.ledger.arrived or action.job in self.rejected:
             raise self._illegal(f"decides on job {action.job}, which is not there")
         if isinstance(action, Start):
-            self._enter(action.job, action.hosts, WAITING, "start", 0)
+            self._enter(action, WAITING, "start", 0)
         elif isinstance(action, Resume):
-            self._enter(action.job, action.hosts, SUSPENDED, "resume", self.prices.resume_ns)
+            self._enter(action, SUSPENDED, "resume", self.prices.resume_ns)
         elif isinstance(action, Suspend):
             self._suspend(action.job)
         elif isinstance(action, Move):
@@ -171,28 +171,19 @@ class Master:
         elif isinstance(action, Reject):
             self._reject(action.job)
         elif self.trainers is not None and action.job in self.trainers:
-            fault = self.trainers.retune(action, running=self._runs(action.job))
-            if fault is not None:
-                raise self._illegal(fault.format(self._name(action.job)))
+            self._demand(self.trainers.retune(action, running=self._runs(action.job)), action.job)
         else:
-            self._refuse(action)
+            self._demand(faults.of_busy(action), action.job)
 
-    def _enter(
-        self, job: int, hosts: tuple[int, ...], state: int, verb: str, price_ns: int
-    ) -> None:
+    def _enter(self, action: Start | Resume, state: int, verb: str, price_ns: int) -> None:
+        job, hosts, shares = action.job, action.hosts, action.beside is not None
         there = self.ledger.in_state(job, state)
-        chosen = self._checked(job, hosts, verb)
-        if not 0 < len(hosts) <= len(there):
-            raise self._illegal(
-                f"{verb}s {len(hosts)} tasks of {self._name(job)}, which has {len(there)} to {verb}"
-            )
-        if self.ledger.gang[job] and len(hosts) != self.ledger.tasks[job]:
-            raise self._illegal(
-                f"{verb}s {len(hosts)} of the {self.ledger.tasks[job]} tasks of {self._name(job)}, "
-                "which run together or not at all"
-            )
+        chosen = self._checked(job, hosts, verb, shares=shares)
+        self._demand(faults.of_entry(self.ledger, job, len(hosts), len(there), verb), job)
         tasks = there[: len(hosts)]
-        self.ledger.take(job, tasks, chosen, lands=state == SUSPENDED)
+        if action.beside is not None:
+            self._share(job, hosts, action.beside)
+        self.ledger.take(job, tasks, chosen, lands=state == SUSPENDED, shares=shares)
         if self.trainers is not None and job in self.trainers:
             enter = self.trainers.resume if state == SUSPENDED else self.trainers.start
             enter(job, tasks, chosen)
@@ -202,6 +193,14 @@ class Master:
             self._landing += begun
         else:
             self._work(begun)
+
+    def _share(self, job: int, hosts: tuple[int, ...], other: int) -> None:
+        train = self.trainers is not None and job in self.trainers and other in self.trainers
+        runs = train and self._runs(other)
+        self._demand(self.ledger.packs.fault(self.ledger, job, hosts, other, runs=runs), job, other)
+        assert self.trainers is not None
+        self.ledger.packs.join(job, other, self.now_ns)
+        self.trainers.share(job, other)
 
     def _begun(self, job: int, tasks: Ints, hosts: Ints, start_ns: int) -> list[TaskStretch]:
         """Tasks of a job with the same work left are one stretch."""
@@ -257,6 +256,8 @@ class Master:
                 f"moves {self._name(action.job)} to {len(chosen)} places; it has {running} tasks"
             )
         self._demand_running(action.job, "moves")
+        if self.ledger.packs.mates(action.job):
+            raise self._illegal(f"moves {self._name(action.job)}, whose GPUs others share")
         if self.trainers is not None and action.job in self.trainers:
             self.trainers.move(action.job, chosen)
             return
@@ -275,19 +276,19 @@ class Master:
         self.ledger.waiting[job] = 0
         self.rejected.add(job)
 
-    def _refuse(self, action: Shift | Prioritise) -> None:
-        shifts = isinstance(action, Shift)
-        what = "shifts" if shifts else "prioritises"
-        lacks = "has no iterations" if shifts else "sends nothing"
-        raise self._illegal(f"{what} {self._name(action.job)}, a busy job, which {lacks}")
-
-    def _checked(self, job: int, hosts: tuple[int, ...], verb: str) -> Ints:
+    def _checked(
+        self, job: int, hosts: tuple[int, ...], verb: str, *, shares: bool = False
+    ) -> Ints:
         if hosts and not (min(hosts) >= 0 and max(hosts) < len(self.ledger.capacity)):
             raise self._illegal(f"{verb}s {self._name(job)} on a host that is not there")
-        full = self.ledger.overfull(job, hosts)
+        full = self.ledger.overfull(job, hosts, shares=shares)
         if full is not None:
             raise self._illegal(f"{verb}s {self._name(job)} on {full}")
         return np.array(hosts, dtype=np.int64)
+
+    def _demand(self, fault: str | None, *jobs: int) -> None:
+        if fault is not None:
+            raise self._illegal(fault.format(*map(self._name, jobs)))
 
     def _name(self, job: int) -> str:
         return self.ledger.jobs[job].name

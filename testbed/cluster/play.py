@@ -8,7 +8,7 @@ from testbed.cluster.master import Master
 from testbed.cluster.moments import Timeline
 from testbed.cluster.player import Player, Surroundings
 from testbed.cluster.prices import Prices
-from testbed.cluster.rows import stretch_rows, submission_rows
+from testbed.cluster.rows import pack_rows, stretch_rows, submission_rows
 from testbed.engine import Run
 from testbed.run_folder import UNDONE, Row
 from workloads.busy_job import BusyJob
@@ -89,6 +89,7 @@ def rows(run: Run, master: Master) -> dict[str, list[Row]]:
     capacity = cluster.capacity(topology.rate_bps)
     return {
         "stretches": list(stretch_rows(master, experiment.host_names)),
+        "packs": list(pack_rows(master)),
         "submissions": list(submission_rows(master, capacity, topology.hosts)),
         UNDONE: [list(one) for one in master.undone],
     }

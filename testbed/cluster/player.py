@@ -55,6 +55,13 @@ class BusyPlayer(Protocol):
         """They do not, if they did."""
 
 
+class SharesGpus(Protocol):
+    """A player that can have several jobs on the same GPUs."""
+
+    def share(self, job: int, other: int) -> None:
+        """When this job begins, it computes on the GPUs of the other, which is at work."""
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What schedulers may get to know of the network that training jobs run in."""

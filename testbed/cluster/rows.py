@@ -17,6 +17,12 @@ def stretch_rows(master: Master, hosts: tuple[str, ...]) -> Iterator[list[Any]]:
             yield [name, task - first[stretch.job], hosts[host], *times, stretch.why]
 
 
+def pack_rows(master: Master) -> Iterator[list[Any]]:
+    jobs = master.ledger.jobs
+    for job, beside, start_ns, end_ns in master.ledger.packs.past:
+        yield [jobs[job].name, jobs[beside].name, start_ns, end_ns]
+
+
 def submission_rows(master: Master, capacity: Amounts, hosts: int) -> Iterator[list[Any]]:
     started: dict[int, int] = {}
     ended: dict[int, int] = {}

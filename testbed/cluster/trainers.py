@@ -16,7 +16,7 @@ from policies.cluster.training_view import Ints
 from testbed.cluster.in_training import InTraining
 from testbed.cluster.ledger import TaskStretch
 from testbed.cluster.losses import all_of
-from testbed.cluster.player import Player, Surroundings
+from testbed.cluster.player import Player, SharesGpus, Surroundings
 from testbed.cluster.training_columns import TrainingColumns
 from workloads.busy_job import BusyJob
 
@@ -31,6 +31,7 @@ class Trainers:
         self, master: "Master", jobs: Sequence[BusyJob], player: Player, around: Surroundings
     ) -> None:
         self._master, self._player, self.around = master, player, around
+        self.gpus: SharesGpus | None = None  # set by an engine that can have jobs on the same ones
         self._jobs = {
             number: InTraining(job.work, around.band)
             for number, job in enumerate(jobs)
@@ -53,6 +54,11 @@ class Trainers:
         one = self._jobs[job]
         one.stretch = self._taken(job, tasks, hosts)
         self._fetch(job, one, hosts, partial(self._resume_at_its_price, job))
+
+    def share(self, job: int, other: int) -> None:
+        """It is going to begin on the GPUs of another one."""
+        assert self.gpus is not None, "else the engine has refused to pack"
+        self.gpus.share(job, other)
 
     def suspend(self, job: int) -> None:
         stretch = self._jobs[job].stretch
@@ -101,6 +107,9 @@ class Trainers:
     def iterated(self, job: int, iteration: int, length_ns: int) -> None:
         one = self._jobs[job]
         self._seen.done[job] = iteration + 1
+        if one.mixed:  # others came to its GPUs in the middle of it, or left
+            one.mixed = False
+            return
         one.made += 1
         one.recent_ns.append(length_ns)
         self._seen.iteration_ns[job] = sum(one.recent_ns) // len(one.recent_ns)
@@ -148,6 +157,7 @@ class Trainers:
         elif master.ledger.running[job]:
             master.ledger.halt(stretch)
         master.ledger.rest(stretch, master.now_ns)
+        self._disturb_mates(job)
         master.ledger.leave(stretch, master.now_ns, done=True)
         stretch.why = "finished"
         self._player.forget(job, sorted(one.holders))
@@ -167,6 +177,7 @@ class Trainers:
     def _left(self, job: int) -> None:
         one, master = self._jobs[job], self._master
         assert one.stretch is not None
+        self._disturb_mates(job)
         master.ledger.leave(one.stretch, master.now_ns, done=False)
         one.stretch = None
         self._forget_speed(job, one)
@@ -198,12 +209,19 @@ class Trainers:
         hosts = one.stretch.hosts.tolist()
         self._player.forget(job, sorted(one.holders - set(hosts)))  # it is stale from now on
         one.holders = frozenset(hosts)
+        self._disturb_mates(job)
         one.stretch.start_ns = self._master.now_ns
         self._master.ledger.work(one.stretch)
         self._player.begin(job, hosts, int(self._seen.done[job]), one.band)
 
+    def _disturb_mates(self, job: int) -> None:
+        """It begins or leaves: what iterations take of others on its GPUs is another matter now."""
+        for mate in self._master.ledger.packs.mates(job):
+            self._forget_speed(mate, self._jobs[mate])
+            self._jobs[mate].mixed = True
+
     def _forget_speed(self, job: int, one: InTraining) -> None:
-        one.made = 0
+        one.made, one.mixed = 0, False
         one.recent_ns.clear()
         self._seen.iteration_ns[job] = 0
 

@@ -14,7 +14,7 @@ from testbed.cluster.player import HearsOfJobs
 from testbed.engine import Run
 from testbed.fluid.simulation import Simulation
 from testbed.fluid.ways import Way
-from testbed.fluid.world import At, JobStreams, Records, SimulatedJob
+from testbed.fluid.world import At, JobStreams, Records, SimulatedJob, on_hosts
 from testbed.job_plans import cluster_plan
 from workloads.agreed import AgreedWorker
 from workloads.busy_job import BusyJob
@@ -58,8 +58,8 @@ class PlacedJob:
             callback(*told)
 
     def cores(self, of: Mapping[int, Cores]) -> Mapping[int, Cores]:
-        """Those of the hosts; what its ranks compute there is heard of while they are there."""
-        return {host: HeardCores(cores, self._unless_over) for host, cores in of.items()}
+        """The same ones; what its ranks compute there is heard of while they are there."""
+        return {at: HeardCores(cores, self._unless_over) for at, cores in of.items()}
 
     @property
     def next_iteration(self) -> int:
@@ -97,6 +97,8 @@ class FluidPlayer:
         self._streams: dict[int, ClusterStreams] = {}
         self._placed: dict[int, PlacedJob] = {}
         self._transfers: dict[int, int] = {}  # made by each job so far, where they are numbered
+        self._packs = run.placement is not None and run.placement.scheduler.pack > 1
+        self._gpus: dict[int, list[Cores]] = {}  # of each worker, where jobs may share them
         self._fetching: dict[int, set[int]] = {}  # streams for checkpoints that are busy
         self._hosts_fail = bool(run.experiment.cluster and run.experiment.cluster.failures)
         cluster, policy = run.experiment.cluster, run.choice.link_policy
@@ -142,13 +144,24 @@ class FluidPlayer:
             lambda over: self.told.iterated(job, over.iteration, over.end_ns - over.start_ns),
             self._simulation.at,
         )
-        cores, at = self.cores, None
+        cores = self._gpus_of(job) if self._packs else self.cores and on_hosts(streams, self.cores)
+        at = None
         if self._hosts_fail:
             cores, at = cores and placed.cores(cores), placed.at
         placed.job = SimulatedJob(streams, self._simulation, self._records, cores=cores, at=at)
         for rank in placed.job.workers:
             rank.watcher = placed
         self._placed[job] = placed
+
+    def _gpus_of(self, job: int) -> Mapping[int, Cores]:
+        """Two jobs that compute on one GPU at once have half of its speed each."""
+        if job not in self._gpus:
+            own = range(self._streams[job].plan.workers)
+            self._gpus[job] = [Cores(1, self._simulation.at) for _ in own]
+        return dict(enumerate(self._gpus[job]))
+
+    def share(self, job: int, other: int) -> None:
+        self._gpus[job] = self._gpus[other]
 
     def rest(self, job: int) -> None:
         placed = self._placed[job]
@@ -163,6 +176,7 @@ class FluidPlayer:
             rank.shift(iteration, by_ns)
 
     def end(self, job: int) -> None:
+        self._gpus.pop(job, None)
         for rank in self._placed.pop(job).job.workers:
             rank.write_transfers()
             if isinstance(rank, AgreedWorker):
@@ -172,6 +186,7 @@ class FluidPlayer:
         own, placed = self._streams[job], self._placed.pop(job, None)
         if placed is not None:
             placed.over = True
+        self._gpus.pop(job, None)
         self._fetching.pop(job, None)
         self._simulation.silence(own.first, own.count)
 

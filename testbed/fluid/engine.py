@@ -26,7 +26,7 @@ from testbed.fluid.simulation import Simulation
 from testbed.fluid.state import IDLE
 from testbed.fluid.transport import held_transport
 from testbed.fluid.validated import cautions
-from testbed.fluid.world import JobStreams, Records, SimulatedJob
+from testbed.fluid.world import JobStreams, Records, SimulatedJob, on_hosts
 from testbed.job_plans import job_plan, rank_hosts
 from testbed.run_folder import RunFolder
 from testbed.sealing import sealed
@@ -127,7 +127,9 @@ def send(
     count = experiment.topology.cores
     cores = {host: Cores(count, simulation.at) for host in hosts.values()} if count else None
     joined = [
-        SimulatedJob(job, simulation, records, [next(players) for _ in own], cores)
+        SimulatedJob(
+            job, simulation, records, [next(players) for _ in own], cores and on_hosts(job, cores)
+        )
         for job, own in zip(jobs, lists, strict=True)
     ]
     JobOrder(run, simulation, joined)
@@ -136,7 +138,7 @@ def send(
         player.use(simulation, cores)
         master = cluster.mastered(run, arriving, simulation, player)
         assert master.trainers is not None
-        player.told = master.trainers
+        player.told, master.trainers.gpus = master.trainers, player
     link_names = setting.topology.link_names
 
     def sample(number: int) -> None:

@@ -83,6 +83,12 @@ def of_cluster(experiment: Experiment) -> Iterator[str]:
         for index, choice in enumerate(experiment.policies):
             if choice.link_policy.tells_jobs_apart:
                 yield told_apart_in_a_cluster(index, choice)
+        for index, placement in enumerate(experiment.placements):
+            if placement.scheduler.pack > 1 and experiment.topology.cores is not None:
+                yield (
+                    f"placements.{index}: pack: {placement.scheduler.pack} shares GPUs, and "
+                    "topology.cores says what workers compute on already: leave one of them out"
+                )
 
 
 def of_policies(experiment: Experiment) -> Iterator[str]:

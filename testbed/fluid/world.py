@@ -80,11 +80,16 @@ class JobStreams:
         ]
 
 
+def on_hosts(streams: JobStreams, cores: Mapping[int, Cores]) -> dict[int, Cores]:
+    """Of each rank, those of its host."""
+    return {number: cores[host] for number, host in enumerate(streams.hosts)}
+
+
 class SimulatedJob:
     """The ranks of a job, and their way into the simulation; `players`, list by list: see StepList.
 
-    `cores`: of each host, where its tasks share them. `at`: the simulation's, unless somebody wants
-    to be between.
+    `cores`: of each worker, where they are shared. `at`: the simulation's, unless somebody wants to
+    be between.
     """
 
     def __init__(
@@ -109,7 +114,7 @@ class SimulatedJob:
         self.by_message = streams.by_message
         self.worlds = [SimulatedWorld(self, number) for number in range(plan.ranks)]
         self.ranks: list[AnyRank] = [
-            make_rank(plan, number, world, records, cores[streams.hosts[number]] if cores else None)
+            make_rank(plan, number, world, records, cores.get(number) if cores else None)
             for number, world in enumerate(self.worlds)
         ]
         if self.by_message:
