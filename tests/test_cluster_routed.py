@@ -5,10 +5,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from testbed.cluster.live_network import LiveNetwork, as_plain
+from testbed.cluster.live_network import LiveNetwork
 from testbed.spec import load
 from tests.conftest import giveway
 from tests.test_cluster_training import COLUMNS, demand_right
+from topologies.plain import as_plain
 
 FILE = """
 name: routed

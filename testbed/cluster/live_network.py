@@ -9,27 +9,17 @@ master, what goes between two hosts is spread evenly over all ways that are equa
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from testbed.cluster.player import Surroundings
-from topologies import Cable, Link, Topology
+from topologies.plain import Plain, from_plain
 from topologies.routes import Routes
 from workloads.busy_job import BusyJob
 from workloads.ports import worker_source
 
-Plain = dict[str, Any]
-
-
-def as_plain(graph: Topology) -> Plain:
-    """What the master has to know of it."""
-    links = [(link.a, link.b, link.cable.rate_bps) for link in graph.links]
-    return {"hosts": graph.hosts, "switches": graph.switches, "links": links}
-
 
 class LiveNetwork:
     def __init__(self, graph: Plain, seed: int, jobs: Sequence[BusyJob]) -> None:
-        links = tuple(Link(a, b, Cable(rate_bps, 0, 0)) for a, b, rate_bps in graph["links"])
-        self._graph = Topology(tuple(graph["hosts"]), tuple(graph["switches"]), links)
+        self._graph = from_plain(graph)
         self._seed, self._jobs, self._switches = seed, jobs, set(self._graph.switches)
         self._known: dict[tuple[int, int], dict[str, float]] = {}
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from basics.bands import tos_of
-from testbed.cluster.live_network import as_plain
 from testbed.engine import Run
 from testbed.job_plans import cluster_plan, plan_as_plain
+from topologies.plain import as_plain
 from workloads.busy_job import job_as_plain
 
 DAEMON = "workloads.cluster_daemon:main"
