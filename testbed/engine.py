@@ -76,6 +76,7 @@ class Performance:
     simulated: bool = False  # calculated, not played
     cautions: list[str] = field(default_factory=list)  # why a simulation may be far off
     lost: list[str] = field(default_factory=list)  # tasks that died and were allowed to
+    states: dict[str, str] = field(default_factory=dict)  # SHA-256 of a real job's, when it is done
 
 
 class Engine(Protocol):

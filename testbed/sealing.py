@@ -72,6 +72,8 @@ def sealed(
         manifest["network"] = performance.network
         if performance.lost:
             manifest["lost"] = performance.lost
+        if performance.states:
+            manifest["states"] = performance.states
         manifest["fidelity"] = {
             "verdict": judged,
             "reasons": reasons,

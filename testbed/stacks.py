@@ -26,17 +26,20 @@ STACKS = {
     "torch": Stack("workloads.torch_worker", ("torch",)),
     "horovod": Stack("workloads.horovod_worker", ("torch", "horovod")),
 }
+PLACED = "workloads.placed_torch"  # torch's worker in a job of a cluster
 
 
 def preload(experiment: Experiment) -> list[str]:
     """What the nursery has to import besides what it always does."""
-    modules = {STACKS[job.backend].module for job in experiment.training}
+    modules = {STACKS[backend].module for backend in experiment.backends}
+    if experiment.cluster is not None and "torch" in experiment.backends:
+        modules.add(PLACED)
     return sorted(modules - {STACKS["native"].module})
 
 
 def image_of(experiment: Experiment) -> Image:
     """What its Docker hosts are started from."""
-    return HOROVOD if any(STACKS[job.backend].packages for job in experiment.training) else NATIVE
+    return HOROVOD if any(STACKS[one].packages for one in experiment.backends) else NATIVE
 
 
 def version(package: str) -> str | None:
@@ -76,7 +79,7 @@ def place_of(experiment: Experiment) -> Place:
 
 def versions(experiment: Experiment) -> dict[str, str]:
     """Of the packages that this experiment's jobs use, where they use them."""
-    packages = {name for job in experiment.training for name in STACKS[job.backend].packages}
+    packages = {name for backend in experiment.backends for name in STACKS[backend].packages}
     if not packages:
         return {}
     find = place_of(experiment).find
@@ -88,6 +91,9 @@ def demand_stacks(experiment: Experiment) -> None:
     for index, job in enumerate(experiment.training):
         if STACKS[job.backend].packages:
             demand_stack(job.backend, place_of(experiment), f"training.{index}.backend")
+    for index, entry in enumerate(experiment.cluster.jobs if experiment.cluster else ()):
+        if entry.trains and STACKS[entry.job.backend].packages:
+            demand_stack(entry.job.backend, here(), f"cluster.jobs.{index}.backend")
 
 
 def demand_stack(backend: str, place: Place, key: str = "backend") -> None:

@@ -674,6 +674,14 @@ def clustered(key: str, to: str, shows: str, base: str = CLUSTER, beside: str = 
     return Row(key, settings, cell, cell, (Changes("records", shows),), base)
 
 
+UNSIZED = TRAINED.replace(", size: 3 x model, band: low", "")
+NO_STEERING, NO_PACKS = (
+    Refused(("cluster.jobs.0.backend=torch", to), f"{says}, and jobs drawn", f"torch {what}", 2)
+    for to, says, what in (
+        ("policies=[slack-aware]", "moves workers between bands by itself", "with `slack-aware`"),
+        ("placements=[{placement: gandiva-lite, pack: 2}]", "pack: found 2", "with `pack`"),
+    )
+)
 ROOM = "what fits on a host"
 WHICH_JOBS = "which jobs come"
 ALL_BUSY = (
@@ -695,7 +703,7 @@ CLUSTERS = (
         (ALL_BUSY,),
         *((Changes("tasks", "whether jobs send something"),),) * 2,
         (Changes("records", "whether jobs send something"),),
-        TRAINED.replace(", size: 3 x model, band: low", "") + A_FLOW,
+        UNSIZED + A_FLOW,
     ),
     *(
         clustered(f"cluster.jobs.*.{key}", f"cluster.jobs.0.{key}={to}", shows, base)
@@ -716,6 +724,17 @@ CLUSTERS = (
             ("samples", "200", "iterations of a job", EPOCHS),
             ("batch", "10", "iterations of a job", EPOCHS),
         )
+    ),
+    Row(
+        "cluster.jobs.*.backend",
+        ("cluster.jobs.0.backend=torch",),
+        *((Changes("tasks", "whose ranks train"), NO_STEERING, NO_PACKS),) * 2,
+        (
+            Refused(
+                ("cluster.jobs.0.backend=torch",), "torch is real software, and the fluid", "torch"
+            ),
+        ),
+        UNSIZED,
     ),
     clustered("cluster.jobs.*.trace", "cluster.jobs.0.trace=jobs-2.csv", WHICH_JOBS, TRACED),
     clustered(

@@ -7,8 +7,6 @@ ends, are sent to other daemons that ask for them, and are removed when the mast
 """
 
 import json
-import os
-import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,17 +25,18 @@ from workloads.doors import Place, dial, watch_door
 from workloads.host_process import allow_many_sockets, own_byte, plan_from_plain
 from workloads.journal import Journal
 from workloads.loop import Clock, Loop
-from workloads.placed_ranks import ALIVE_NS, Following, OnHost
+from workloads.placed_ranks import ALIVE_NS, Following, OnHost, die
 from workloads.rank import Rank
 from workloads.ranks import make_rank
 from workloads.sleeping import Sleeping
 from workloads.socket_world import SocketWorld
 from workloads.sockets import TaskError, accept, listener, mark
+from workloads.stack_ranks import STACK, StackRanks
 from workloads.task import heartbeat, lateness
 
 MASTER_PORT, DOOR_PORT = 5900, 5901  # where the master comes in, and where other daemons do
 # A hello: job, epoch, what for, from which rank, to which.
-BYTES, WORDS = 0, 1  # what a connection is for; a third is a checkpoint
+BYTES, WORDS = 0, 1  # what a connection is for; others: a checkpoint, a stack's process
 
 Key = tuple[int, int]  # job, epoch
 
@@ -68,7 +67,7 @@ def main(config: dict[str, Any], control: Control) -> None:
     control.say("ready")
     clock = Clock(control.hear()["epoch_ns"], settings.dilation)
     with Journal(Path(settings.journal)) as journal:
-        daemon = Daemon(settings, Loop(clock), journal, master, door)
+        daemon = Daemon(settings, Loop(clock), journal, (master, door), control)
         daemon.run(control)
     control.say(
         "done",
@@ -80,33 +79,29 @@ def main(config: dict[str, Any], control: Control) -> None:
     control.hear()
 
 
-def die(control: Control) -> None:
-    """As if somebody had killed it: nothing is written and nobody is told, by this process."""
-    control.say("error", message="as cluster.failures wants it")
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 class Daemon:
     def __init__(
         self,
         settings: DaemonConfig,
         loop: Loop,
         journal: Journal,
-        master: socket.socket,
-        door: socket.socket,
+        sockets: tuple[socket.socket, socket.socket],
+        control: Control,
     ) -> None:
+        """`sockets`: the line to the master, and the door."""
         self._settings, self._loop, self._journal = settings, loop, journal
         self._jobs: dict[Key, OnHost] = {}
         self._early: dict[Key, list[tuple[Place, socket.socket]]] = {}
         self._cores = Cores(settings.cores, loop.at) if settings.cores else None
         at = settings.address, DOOR_PORT
         self._checkpoints = Checkpoints(settings.host, at, loop, journal, self._say)
+        self._stacks = StackRanks((settings.host, *at), loop, self._checkpoints, control, self._say)
         self._says_alive = False
         sleeping = Sleeping(loop, self._say)
         self.late_ns: list[int] = []
         self.begun = 0
-        self._master = Connection(master, loop, self._hear, self._alone)
-        watch_door(loop, door, self._greeted)
+        self._master = Connection(sockets[0], loop, self._hear, self._alone)
+        watch_door(loop, sockets[1], self._greeted)
         self._does: dict[str, Callable[[dict[str, Any]], None]] = {
             "begin": self._begin,
             "go": self._go,
@@ -140,7 +135,10 @@ class Daemon:
     def _hear(self, arrived: Arrived) -> None:
         assert arrived.content is not None
         message = json.loads(bytes(arrived.content))
-        self._does[message["do"]](message)
+        does = self._stacks.does if self._stacks.concerned(message) else self._does
+        does[message["do"]](message)
+        if len(self._stacks) and not self._says_alive:
+            self._live()
 
     def _say(self, what: str, **details: Any) -> None:
         content = json.dumps({"say": what, **details}).encode()
@@ -156,7 +154,7 @@ class Daemon:
 
     def _live(self) -> None:
         """Say so from time to time, as long as there are ranks here."""
-        self._says_alive = bool(self._jobs)
+        self._says_alive = bool(self._jobs or len(self._stacks))
         if self._says_alive:
             self._say("alive")
             self._loop.at(self._loop.clock.now_ns() + ALIVE_NS, self._live)
@@ -192,6 +190,8 @@ class Daemon:
     def _greeted(self, place: Place, sock: socket.socket) -> None:
         if place[2] == CHECKPOINT:
             self._checkpoints.send(place, sock)
+        elif place[2] == STACK:
+            self._stacks.greeted(place, sock)
         elif place[:2] in self._jobs:
             self._stands(place, place[4], sock)
         else:  # the master's word to this host is still on its way

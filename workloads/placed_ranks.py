@@ -1,10 +1,13 @@
 """A cluster's job on one host, on one of its placements: its ranks, sockets and records."""
 
+import os
+import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from workloads.compute import Iteration
+from workloads.control import Control
 from workloads.job_plan import JobPlan
 from workloads.journal import Journal
 from workloads.rank import Rank
@@ -12,6 +15,12 @@ from workloads.ranks import AnyRank
 from workloads.socket_world import SocketWorld
 
 ALIVE_NS = 500_000_000  # a daemon with ranks says so often that it lives
+
+
+def die(control: Control) -> None:
+    """As if somebody had killed it: nothing is written and nobody is told, by this process."""
+    control.say("error", message="as cluster.failures wants it")
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class KeptRows:
@@ -28,6 +37,9 @@ class KeptRows:
             journal.write(table, *values)
         self._rows.clear()
         journal.flush()
+
+    def close(self) -> None:
+        """Nothing: they are still kept."""
 
 
 @dataclass

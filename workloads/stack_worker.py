@@ -59,17 +59,32 @@ class Transfer:
     completes: bool = True  # its layers: no other part of them is left
 
 
+class RowWriter(Protocol):
+    """Where records go: a journal, or a list that is kept."""
+
+    def write(self, table: str, *values: str | float | None) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Recorder:
     """The records of one worker. Frameworks call from threads of their own, hence the lock."""
 
-    def __init__(self, settings: StackConfig) -> None:
+    def __init__(
+        self,
+        settings: StackConfig,
+        rows: RowWriter | None = None,
+        first_iteration: int = 0,
+        first_transfer: int = 0,
+    ) -> None:
+        """`rows`: instead of its journal. Of a job that goes on: what it did elsewhere."""
         self._settings = settings
         self._lock = threading.Lock()
-        self._journal = Journal(Path(settings.journal))
+        self._rows = Journal(Path(settings.journal)) if rows is None else rows
         self._open = True
-        self._iteration = 0
+        self._iteration = first_iteration
         self._transfers: list[Transfer] = []
-        self._numbered = 0
+        self.numbered = first_transfer
         self._started_ns = 0  # this iteration
         self._told = 0  # of its transfers, those that `exchanges` has told of
         self.priority = settings.priority
@@ -114,7 +129,12 @@ class Recorder:
         with self._lock:
             self._write_transfers(needed_ns=None)
             self._open = False
-            self._journal.close()
+            self._rows.close()
+
+    def forget_transfers(self) -> None:
+        """Those of a pass that does not count."""
+        with self._lock:
+            self._transfers.clear()
 
     def _write_transfers(self, needed_ns: int | None) -> None:
         for done in sorted(self._transfers, key=lambda one: one.end_ns):
@@ -123,7 +143,7 @@ class Recorder:
             self._write(
                 "transfers",
                 self._iteration,
-                self._numbered,
+                self.numbered,
                 min(done.layers),
                 len(done.layers),
                 done.bytes,
@@ -133,10 +153,10 @@ class Recorder:
                 done.end_ns,
                 needed_ns,
             )
-            self._numbered += 1
+            self.numbered += 1
 
     def _write(self, table: str, *values: str | float | None) -> None:
-        self._journal.write(table, self._settings.job, self._settings.rank, *values)
+        self._rows.write(table, self._settings.job, self._settings.rank, *values)
 
 
 class Pacer:

@@ -126,6 +126,11 @@ class DdpStack:
         )
 
     def connect(self, model: torch_model.TimedModel) -> None:
+        self.join()
+        self.wrap(model, torch.optim.SGD(model.parameters(), lr=torch_model.LEARNING_RATE))
+
+    def join(self) -> None:
+        """Connect to all others."""
         settings = self._settings
         dist.init_process_group(
             "gloo",
@@ -134,20 +139,27 @@ class DdpStack:
             world_size=settings.workers,
             timeout=INIT_LIMIT,
         )
+
+    def wrap(self, model: torch_model.TimedModel, optimizer: torch.optim.Optimizer) -> None:
+        """From here on this model is all of theirs: they get the weights of rank 0."""
+        settings = self._settings
         self._layer_of = {id(weight): layer for layer, weight in enumerate(model.weights)}
         self._model = DistributedDataParallel(model, bucket_cap_mb=settings.fusion_byte / 2**20)
         self._model.register_comm_hook(None, self._send)
         if settings.transfer is not None:
             self._sender = PartSender(settings, lambda: self._clock.now_ns(), self._record)
-        self._optimizer = torch.optim.SGD(model.parameters(), lr=torch_model.LEARNING_RATE)
+        self._optimizer = optimizer
 
     def begin(self, clock: Clock, recorder: Recorder, pacer: Pacer) -> None:
         self._clock, self._recorder = clock, recorder
 
     def step(self) -> None:
+        self.backward()
+        self._optimizer.step()
+
+    def backward(self) -> None:
         self._optimizer.zero_grad()
         self._model(torch.zeros(1)).sum().backward()
-        self._optimizer.step()
 
     def _send(self, _state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """DDP's communication hook: its own default (sum over the workers), written down."""

@@ -13,6 +13,8 @@ from functools import cached_property
 from workloads.collectives.parameter_server import shards
 from workloads.profiles import Layer
 
+STATE_MODELS = 3  # of real training: the weights, and Adam's two numbers for each of them
+
 Pair = tuple[int, int]  # who sends, to whom: ranks
 
 

@@ -46,6 +46,7 @@ class MasterConfig:
     capacity: list[int]  # of each host
     jobs: list[dict[str, Any]]
     plans: dict[str, dict[str, Any]]  # of training jobs, by name
+    stacks: dict[str, dict[str, Any]]  # of those whose ranks are a real stack's, what it is told
     placement: str
     chosen: dict[str, Any]
     suspend_ns: int
@@ -177,7 +178,7 @@ class Leader:
             if placed.held.keys() == placed.working:
                 self._agreed(job, placed)
         elif said == "rested":
-            placed.rested.add(host)
+            placed.rests(host, message.get("state"))
             self._transfers[job] = max(self._transfers.get(job, 0), message["transfers"])
             if placed.rested == placed.working:
                 self._done[job] = message["before"]
@@ -231,7 +232,7 @@ class Leader:
         for rank, host in enumerate(places):
             ranks.setdefault(host, []).append(rank)
         self._epochs[job] = epoch = self._epochs.get(job, 0) + 1
-        self._placements[job] = Placement(epoch, ranks)
+        self._placements[job] = Placement(one.name, epoch, ranks)
         plan = settings.plans[one.name] | {
             "band": band,
             "steps": one.work.iterations,
@@ -240,11 +241,12 @@ class Leader:
         }
         addresses = [settings.addresses[host] for host in places]
         sources = self._network.sources(job, epoch)
+        told = {"stack": settings.stacks[one.name]} if one.name in settings.stacks else {}
         self._daemons.expect(list(ranks))
         for host, own in ranks.items():
             self._daemons.say(
                 host, "begin", job=job, epoch=epoch, plan=plan, addresses=addresses, ranks=own,
-                total=one.work.iterations, sources=sources,
+                total=one.work.iterations, sources=sources, **told,
             )  # fmt: skip
 
     def rest(self, job: int) -> None:

@@ -80,6 +80,9 @@ def of_job(job: TrainingJob) -> Iterator[tuple[str, str]]:
 
 def of_cluster(experiment: Experiment) -> Iterator[str]:
     if experiment.cluster is not None and experiment.cluster.trains:
+        for index, entry in enumerate(experiment.cluster.jobs):
+            for key, reason in of_job(entry.job) if entry.trains else ():
+                yield f"cluster.jobs.{index}.{key}: {reason} (jobs {entry.name})"
         for index, choice in enumerate(experiment.policies):
             if choice.link_policy.tells_jobs_apart:
                 yield told_apart_in_a_cluster(index, choice)

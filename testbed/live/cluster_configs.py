@@ -1,16 +1,18 @@
 """What the tasks of a live cluster are told: a daemon on each host, and the master of all. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from basics.bands import tos_of
 from testbed.engine import Run
 from testbed.job_plans import cluster_plan, plan_as_plain
 from topologies.plain import as_plain
-from workloads.busy_job import job_as_plain
+from workloads.busy_job import BusyJob, job_as_plain
+from workloads.jobports import job_port
 
 DAEMON = "workloads.cluster_daemon:main"
 MASTER = "testbed.cluster.live_master:main"
+STACK_RANK = "workloads.placed_torch:main"
 
 
 def daemon_config(run: Run, host: str, address: str) -> dict[str, Any]:
@@ -42,6 +44,7 @@ def master_config(run: Run, address: Callable[[str], str]) -> dict[str, Any]:
             for job in jobs
             if job.work is not None
         },
+        "stacks": stacks(run, [job for job in jobs if job.work is not None]),
         "placement": run.placement.placement,
         "chosen": dict(run.placement.options),
         "suspend_ns": cluster.checkpoint.suspend_ns,
@@ -53,4 +56,17 @@ def master_config(run: Run, address: Callable[[str], str]) -> dict[str, Any]:
         "checkpoint_tos": tos_of(band),
         "tos": tos_of(policy.bands[0]),
         "ends": not experiment.sends,
+    }
+
+
+def stacks(run: Run, jobs: Sequence[BusyJob]) -> dict[str, dict[str, Any]]:
+    """What the ranks of those jobs are told besides that a real stack plays."""
+    experiment, transfer = run.experiment, run.choice.transfer
+    told = None if transfer is None else transfer.transfer_policy.plain()
+    return {
+        job.name: {"port": job_port(len(experiment.training) + at), "transfer": told}
+        for at, job in enumerate(jobs)
+        if experiment.cluster is not None
+        and job.work is not None
+        and experiment.cluster.jobs[job.work.entry].job.backend != "native"
     }

@@ -18,9 +18,16 @@ HANG_LIMIT_S = 3.5
 
 
 class Crew:
-    def __init__(self, nursery: Nursery, tasks: Iterable[Task]) -> None:
-        self._nursery = nursery
+    def __init__(
+        self,
+        nursery: Nursery,
+        tasks: Iterable[Task],
+        start: Callable[[dict[str, Any]], Task] | None = None,
+    ) -> None:
+        """`start`: the task that another one asks for in mid-run."""
+        self._nursery, self._start = nursery, start
         self.tasks = list(tasks)
+        self.begun: list[Task] = []  # in mid-run; such a task may end before the others
         self.lost: list[str] = []
         self._kills_before = kills_for_memory()
 
@@ -55,6 +62,10 @@ class Crew:
             for task, message in self._nursery.events(wait_s):
                 if message["event"] == "over":
                     self.tell(over=True)
+                elif message["event"] == "start" and self._start is not None:
+                    self.begun.append(self._start(message))
+                    self.tasks.append(self.begun[-1])
+                    waiting.add(self.begun[-1].name)
                 elif message["event"] == event:
                     waiting.discard(task.name)
                 elif message["event"] == "beat":
@@ -65,6 +76,11 @@ class Crew:
                     self.lost.append(f"{task.name} {self._ending(task)}")
                     self.tasks.remove(task)
                     waiting.discard(task.name)
+                elif message["event"] == "exit" and task in self.begun and task.exit_code == 0:
+                    task.listen()  # what it said last
+                    self.tasks.remove(task)
+                    waiting.discard(task.name)
+                    self._nursery.forget(task)
                 elif message["event"] == "exit":
                     self._died(task)
             self._check_alive(waiting, event, mortal, hang_limit_s)

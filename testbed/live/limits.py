@@ -56,7 +56,9 @@ def tasks_of(experiment: Experiment) -> int:
     workers = sum(len(job.host_names) for job in experiment.training)
     hosts = experiment.topology.hosts
     daemons = hosts + 1 if experiment.cluster is not None else 0
-    return workers + (hosts if experiment.flows else 0) + daemons + 1
+    entries = () if experiment.cluster is None else experiment.cluster.jobs
+    ranks = sum((one.count or 0) * (one.workers or (0, 0))[1] for one in entries if one.is_real)
+    return workers + (hosts if experiment.flows else 0) + daemons + ranks + 1
 
 
 def demand_room(experiment: Experiment) -> None:

@@ -72,8 +72,10 @@ def perform(
         ratio = shaped_rate_ratio(network, nursery, folder) if measure_link else None
         with containers.explaining() if containers else nullcontext():
             rooms = containers.rooms if containers else {}
-            measured, lost = play(run, network, nursery, folder, on_time, rooms)
-    return Performance(description, {"shaped_rate_ratio": ratio, **measured}, lost=lost)
+            measured, lost, final = play(run, network, nursery, folder, on_time, rooms)
+    return Performance(
+        description, {"shaped_rate_ratio": ratio, **measured}, lost=lost, states=final
+    )
 
 
 def containers_of(run: Run, folder: RunFolder) -> AbstractContextManager["Containers | None"]:
@@ -129,8 +131,8 @@ def play(
     folder: RunFolder,
     on_time: Callable[[int], None],
     rooms: Mapping[str, Room],
-) -> tuple[dict[str, float | None], list[str]]:
-    """Lead the tasks of a run through it; returns what they noticed, and who was lost."""
+) -> tuple[dict[str, float | None], list[str], dict[str, str]]:
+    """Lead the tasks of a run through it; returns what they noticed, who was lost, and states."""
     schedule = schedule_of(run.experiment, run.seed)
     stage = Stage(run, network, nursery, folder, rooms)
     hosts = stage.start_hosts()
@@ -139,7 +141,7 @@ def play(
     generators = stage.start_generators(schedule) if len(schedule.flow) else []
     sampler = stage.start_sampler()
     agents = stage.start_agent()
-    crew = Crew(nursery, [*workers, *generators, sampler, *agents])
+    crew = Crew(nursery, [*workers, *generators, sampler, *agents], stage.start_stack_rank)
 
     crew.await_all("listening", workers)
     on_time(0)
@@ -162,9 +164,9 @@ def play(
     )
     stage.check_workers()
     crew.dismiss()
-    here = [task for task in workers if "done" in task.said]
+    here = [task for task in (*workers, *crew.begun) if "done" in task.said]
     found = noticed(here, generators, sampler) | noticed_jobs(here, agents)
-    return found, crew.lost
+    return found, crew.lost, states(crew.begun)
 
 
 def on_grid(wiring: Wiring, ahead_ns: int) -> int:
@@ -203,6 +205,12 @@ def noticed_jobs(workers: list[Task], agents: list[Task]) -> dict[str, float | N
     if agents:
         found["policy_changes"] = sum(task.said["done"]["changes"] for task in agents)
     return found
+
+
+def states(ranks: list[Task]) -> dict[str, str]:
+    """Of a cluster's real training that was done, job by job."""
+    said = [task.said["done"] for task in ranks if "done" in task.said]
+    return {done["job"]: done["state"] for done in said if done["state"] is not None}
 
 
 def percentiles(tasks: list[Task], key: str) -> tuple[float | None, float | None]:

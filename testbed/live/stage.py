@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from basics.bands import tos_of
 from basics.errors import RunFailed
 from testbed.containers.view import Room
 from testbed.engine import Run, capture_file
-from testbed.live.cluster_configs import DAEMON, MASTER, daemon_config, master_config
+from testbed.live import cluster_configs as cluster
 from testbed.live.host_configs import TARGET, HostConfigs
 from testbed.live.network import LivePort, Network
 from testbed.live.rtnetlink import device_indexes
@@ -115,10 +116,9 @@ class Stage:
             return []
         run, address, hosts = self._run, self._network.address, self._network.topology.hosts
         beat = {"beat_ns": self.beat_ns}
+        config = partial(cluster.daemon_config, run)
         return [
-            self._start(
-                DAEMON, f"daemon-{host}", host, daemon_config(run, host, address(host)) | beat
-            )
+            self._start(cluster.DAEMON, f"daemon-{host}", host, config(host, address(host)) | beat)
             for host in hosts
         ]
 
@@ -126,8 +126,15 @@ class Stage:
         """The master of all daemons, on the first host."""
         if self._run.experiment.cluster is None:
             return []
-        config = master_config(self._run, self._network.address) | {"beat_ns": self.beat_ns}
-        return [self._start(MASTER, "master", self._network.topology.hosts[0], config)]
+        config = cluster.master_config(self._run, self._network.address)
+        config |= {"beat_ns": self.beat_ns}
+        return [self._start(cluster.MASTER, "master", self._network.topology.hosts[0], config)]
+
+    def start_stack_rank(self, message: dict[str, Any]) -> Task:
+        """A process of a cluster's real training job, for the daemon of its host."""
+        host = message["host"]
+        config = message["config"] | {"device": self._network.device(host)}
+        return self._start(cluster.STACK_RANK, message["name"], host, config)
 
     def start_agent(self) -> list[Task]:
         """The task that acts for the policy while the run goes on, if there is anything to do."""

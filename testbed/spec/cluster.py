@@ -36,6 +36,7 @@ from topologies import host_names
 from workloads import traces
 from workloads.busy_job import MOST_TASKS, BusyJob
 from workloads.job_draws import PHILLY_NEEDS, jobs_of, largest
+from workloads.training_work import STATE_MODELS
 
 MOST_JOB_ENTRIES = 100
 MOST_DRAWN = 1_000_000
@@ -165,17 +166,30 @@ class ClusterSpec(Spec):
             for index, name in enumerate(names)
             if name in names[:index]
         )
-        if self.checkpoint.size is not None and not self.trains:
-            raise At(
-                ["checkpoint", "size"],
-                "found, but all jobs are busy, and what they leave is not sent; leave it out",
-            )
+        collected(self._misfits_of_its_checkpoint())
         return self
+
+    def _misfits_of_its_checkpoint(self) -> Iterator[At]:
+        sized = self.checkpoint.size is not None
+        if sized and not self.trains:
+            why = "found, but all jobs are busy, and what they leave is not sent; leave it out"
+            yield At(["checkpoint", "size"], why)
+        elif sized and all(one.is_real for one in self.jobs if one.trains):
+            why = "found, but all jobs that train are torch's, which send what state they have"
+            yield At(["checkpoint", "size"], f"{why}; leave it out")
+        if self.checkpoint.band is not None and not sized and not self.sends_states:
+            why = "found without size; a checkpoint without one sends nothing"
+            yield At(["checkpoint", "band"], why)
 
     @property
     def trains(self) -> bool:
         """Whether some of its jobs train, so that something is sent."""
         return any(entry.trains for entry in self.jobs)
+
+    @property
+    def sends_states(self) -> bool:
+        """Whether some of its jobs are real training, whose checkpoints are real."""
+        return any(entry.is_real for entry in self.jobs)
 
     def capacity(self, rate_bps: int) -> Amounts:
         """Of every host; its network is the rate of its cable."""
@@ -189,7 +203,9 @@ class ClusterSpec(Spec):
     def _checkpointed(self, job: BusyJob) -> BusyJob:
         if job.work is None:
             return job
-        byte = self.checkpoint.byte(job.work.model_byte)
+        real = self.jobs[job.work.entry].is_real
+        model_byte = job.work.model_byte
+        byte = STATE_MODELS * model_byte if real else self.checkpoint.byte(model_byte)
         return replace(job, work=replace(job.work, checkpoint_byte=byte))
 
     def plain(self) -> dict[str, Any]:

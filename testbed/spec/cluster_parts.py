@@ -78,7 +78,8 @@ def times(of: str, what: str) -> Callable[[object], float]:
 class CheckpointSpec(Spec):
     """What a suspension and a resumption cost; a host is held meanwhile.
 
-    With a size, a host that a training job was not on gets that much through the network first.
+    With a size, a host that a training job was not on gets that much through the network first; a
+    job of torch's sends the state that it has, whatever a file says.
     """
 
     what: ClassVar[str] = "a checkpoint"
@@ -87,11 +88,6 @@ class CheckpointSpec(Spec):
     resume_ns: Time = Field(alias="resume", default=0)
     size: Annotated[float, BeforeValidator(times("model", "a size like 3 x model"))] | None = None
     band: Annotated[str, BeforeValidator(one_of("band", *BAND_TOS))] | None = None
-
-    @classmethod
-    def misfits(cls, data: dict[Any, Any]) -> Iterator[At]:
-        if "band" in data and "size" not in data:
-            yield At(["band"], "found without size; a checkpoint without one sends nothing")
 
     def byte(self, model_byte: int) -> int:
         return 0 if self.size is None else units.multiplied(model_byte, self.size)

@@ -25,7 +25,7 @@ TRAINING = "training"
 BUSY_KEYS = ("trace", "format", "like", "tasks", "gang", "duration")
 OF_AN_ITERATION = (
     "profile", "bytes", "compute", "model", "iteration", "aggregation", "servers", "gradient",
-    "fusion", "barrier",
+    "fusion", "barrier", "backend",
 )  # fmt: skip
 OF_EPOCHS = ("epochs", "samples", "batch")
 OWN_KEYS = (*OF_AN_ITERATION, "workers", "iterations", *OF_EPOCHS)
@@ -50,6 +50,7 @@ class TrainingKeys(Spec):
     gradient_byte: SomeSize | None = Field(alias="gradient", default=None)
     fusion_byte: SomeSize | None = Field(alias="fusion", default=None)
     barrier: Flag = True
+    backend: Annotated[str, BeforeValidator(one_of("backend", "native", "torch"))] = "native"
     workers: Annotated[Span, BeforeValidator(span(integer(1, MOST_WORKERS), "2 to 4"))] | None = (
         None
     )
@@ -69,6 +70,11 @@ class TrainingKeys(Spec):
     @property
     def trains(self) -> bool:
         return self.workers is not None
+
+    @property
+    def is_real(self) -> bool:
+        """Whether a real training stack has its ranks."""
+        return self.trains and self.backend != "native"
 
     @property
     def job(self) -> TrainingJob:
@@ -102,6 +108,8 @@ class TrainingKeys(Spec):
         found |= {"aggregation": self.aggregation, "servers": self.servers}
         if not self.barrier:
             found["barrier"] = False
+        if self.backend != "native":
+            found["backend"] = self.backend
         return {key: value for key, value in found.items() if value is not None}
 
     def _plain_training(self) -> dict[str, Any]:

@@ -298,7 +298,7 @@ class Experiment(Spec):
         return self
 
     def _misfits_of_the_whole(self) -> Iterator[At]:
-        stacks = sorted({job.backend for job in self.training if job.backend != "native"})
+        stacks = sorted(self.backends - {"native"})
         if self.topology.cores is not None and stacks:
             yield At(
                 ["topology", "cores"],
@@ -331,6 +331,8 @@ class Experiment(Spec):
         if len(self.training) + count > MOST_JOBS:
             why = f"found {count} jobs that train; TCP ports last for {MOST_JOBS} jobs in all"
             yield At(["cluster", "jobs"], why)
+        real = next((entry.name for entry in entries if entry.is_real), None)
+        yield from () if real is None else self._misfits_beside_real_jobs(real)
         for index, entry in enumerate(entries):
             if not entry.trains:
                 continue
@@ -346,6 +348,18 @@ class Experiment(Spec):
                     "training; take another name",
                 )
 
+    def _misfits_beside_real_jobs(self, name: str) -> Iterator[At]:
+        """What a cluster's jobs cannot do whose ranks are a real stack's."""
+        whose = f"jobs {name} of the cluster are torch's"
+        for index, placement in enumerate(self.placements):
+            if placement.scheduler.pack > 1:
+                why = f"found {placement.scheduler.pack}, and {whose}, which share no GPUs"
+                yield At(["placements", index, "pack"], f"{why}; leave it out")
+        for index, choice in enumerate(self.policies):
+            if choice.link_policy.steering is not None:
+                why = f"found {choice.policy}, which moves workers between bands by itself"
+                yield At(["policies", index], f"{why}, and {whose}, where nobody does that")
+
     @property
     def metrics(self) -> list[str]:
         """Every metric that a claim of this experiment may name."""
@@ -356,6 +370,13 @@ class Experiment(Spec):
         """Whether anything goes over the network; a cluster's busy jobs send nothing."""
         trains = self.cluster is not None and self.cluster.trains
         return bool(self.training or self.flows or trains)
+
+    @property
+    def backends(self) -> frozenset[str]:
+        """What jobs are trained by, those of a cluster too."""
+        entries = () if self.cluster is None else self.cluster.jobs
+        own = {entry.job.backend for entry in entries if entry.trains}
+        return frozenset(own | {job.backend for job in self.training})
 
     @property
     def choices(self) -> tuple[PolicyChoice, ...]:

@@ -41,6 +41,7 @@ from testbed.virtual.build import Kernel, find
 from testbed.virtual.edits import TICK_NS
 from testbed.virtual.features import features, tcp_names
 from testbed.virtual.guest import FOLDER, Guest, boot, memory_folder
+from testbed.virtual.stack_memory import of_stacks
 
 NAME = "virtual"
 IN_PROCESSES = False
@@ -52,8 +53,6 @@ MEMORY_A_LINK = 4 * MIB  # the queues of its two ports
 MEMORY_A_FLOW = 4_000
 MEMORY_A_CONNECTION = 2 * MIB  # of a parameter-server job: what its two sockets and queues hold
 FULL_WINDOWS = 8  # of a fixed size, that a host may hold at once
-MEMORY_A_STACK = 1024 * MIB  # the pages of torch's libraries, read from the host's files
-MEMORY_A_TORCH_WORKER = 96 * MIB  # besides its weights, gradients, buckets and fusion buffers
 FILES, FILES_A_TASK, FILES_OF_STACKS = 256, 4, 512
 CHECKOUT = Path(__file__).parents[2]
 # A guest that says nothing for this long is stuck. A packet costs it some 20 us; between two
@@ -129,23 +128,16 @@ def memory_byte(experiment: Experiment) -> int:
         (mix.arrivals_per_second or 0) * hosts * experiment.duration_ns / 1e9
         for mix in experiment.flows
     )
-    stacks = sum(
-        MEMORY_A_STACK
-        + len(job.host_names)
-        * (MEMORY_A_TORCH_WORKER + 5 * job.scaled_profile.total_byte + 2 * job.fusion_byte)
-        for job in experiment.training
-        if job.backend != "native"
-    )
     inner = switches * MEMORY_A_SWITCH + inner_links * MEMORY_A_LINK
     connections = sum(len(job.host_names) * len(job.server_names) for job in experiment.training)
     many = connections * MEMORY_A_CONNECTION + int(flows * MEMORY_A_FLOW)
     many += hosts * FULL_WINDOWS * (experiment.transport.window_byte or 0)
-    return BASE_MEMORY + hosts * MEMORY_A_HOST + inner + many + stacks
+    return BASE_MEMORY + hosts * MEMORY_A_HOST + inner + many + of_stacks(experiment)
 
 
 def files_outside(experiment: Experiment) -> int:
     """How many files the guest's kernel has open: one for each that is open or mapped inside."""
-    stacks = any(job.backend != "native" for job in experiment.training)
+    stacks = bool(experiment.backends - {"native"})
     return FILES + FILES_A_TASK * tasks_of(experiment) + FILES_OF_STACKS * stacks
 
 
@@ -283,7 +275,7 @@ def silence_s(experiment: Experiment, setting: Setting) -> float:
     links_bps = sum(link.cable.rate_bps for link in setting.topology.links)
     frame_byte = 15_000 if setting.wiring.offload else 1_500
     packets = links_bps / 8 * experiment.duration_ns / 1e9 / frame_byte * SAMPLE
-    stacks = STACK_START_S * any(job.backend != "native" for job in experiment.training)
+    stacks = STACK_START_S * bool(experiment.backends - {"native"})
     nodes = NODE_START_S * (len(setting.topology.hosts) + len(setting.topology.switches))
     rings = sum(len(job.host_names) for job in experiment.training if not job.has_servers)
     starts = nodes + TASK_START_S * (rings + 2 * experiment.topology.hosts)
