@@ -243,6 +243,3 @@ def test_a_run_of_a_cluster_leaves_tables_numbers_and_pictures(tmp_path: Path) -
     page = (out / "report.html").read_text()
     assert page.count("Gantt chart of hosts") == 3
     assert "Share of jobs that are done within a time" in page
-    refused = giveway("run", path, "--engine", "virtual", "--out", tmp_path / "live")
-    assert refused.returncode == 3
-    assert len(refused.stderr.splitlines()) == 1

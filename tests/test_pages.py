@@ -74,7 +74,7 @@ SHELL = ". .venv/bin/activate"  # tests/test_setup.py
 AROUND = """
 name: fragment
 topology: {kind: tor, hosts: 3, rate: 1 Gbit/s, delay: 10 us, queue: 1000 packets}
-duration: 1 s
+duration: 4 s
 training:
   - {name: job, profile: resnet50-thesis, model: 1 MB, workers: [h1, h2], iteration: 200 ms}
 policies: [fifo]

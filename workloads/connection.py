@@ -68,13 +68,15 @@ class Connection:
         """After all that is on its way; `sent` is called when the kernel has taken it."""
         header = HEADER.pack(tag, content is not None, byte)
         if content is not None and byte <= SHORT_BYTE:
-            self._queue(memoryview(header + content))
+            self._outgoing.append(memoryview(header + content))
         else:
-            self._queue(memoryview(header))
-            self._queue(byte if content is None else content)
+            self._outgoing.append(memoryview(header))
+            if byte:
+                self._outgoing.append(byte if content is None else content)
+        self._unsent_byte += HEADER.size + byte
         if sent is not None:
             self._marks.append((self._handed_byte + self._unsent_byte, sent))
-        self._guarded(self._flush)
+        self._flush()
 
     def outstanding_byte(self) -> int:
         """What the other side has not got yet; asks the kernel only while there may be some."""
@@ -97,100 +99,101 @@ class Connection:
 
     # Sending
 
-    def _queue(self, what: memoryview | int) -> None:
-        byte = what if isinstance(what, int) else len(what)
-        if byte:
-            self._outgoing.append(what)
-            self._unsent_byte += byte
-
     def _flush(self) -> None:
+        """Send as much as the socket takes; then those hear whose messages it has taken whole."""
+        if self.closed:
+            return
         self._sending = True
         try:
-            while self._outgoing:
-                self._put(self._outgoing[0])
-        except BlockingIOError:
-            pass
-        wanted = READ | WRITE if self._outgoing else READ
-        if wanted != self._wanted:
-            self._wanted = wanted
-            self._loop.watch(self._sock.fileno(), wanted, self._ready)
-        while self._marks and self._marks[0][0] <= self._handed_byte:
-            self._marks.popleft()[1]()
+            try:
+                while self._outgoing:
+                    self._put(self._outgoing[0])
+            except BlockingIOError:
+                pass
+            wanted = READ | WRITE if self._outgoing else READ
+            if wanted != self._wanted:
+                self._wanted = wanted
+                self._loop.watch(self._sock.fileno(), wanted, self._ready)
+            marks = self._marks
+            while marks and marks[0][0] <= self._handed_byte:
+                marks.popleft()[1]()
+        except OSError as error:
+            self._broken(str(error))
 
     def _put(self, what: memoryview | int) -> None:
         """Send as much as the socket takes of what is first in line."""
         if isinstance(what, int):
-            count = blank_bytes.put(self._sock, what)
-            left: memoryview | int = what - count
+            count, byte = blank_bytes.put(self._sock, what), what
         else:
             more = socket.MSG_MORE if len(self._outgoing) > 1 else 0
-            count = self._sock.send(what[: blank_bytes.PIECE_BYTE], more)
-            left = what[count:]
+            count, byte = self._sock.send(what[: blank_bytes.PIECE_BYTE], more), len(what)
         self._unsent_byte -= count
         self._handed_byte += count
-        if left if isinstance(left, int) else len(left):
-            self._outgoing[0] = left
-        else:
+        if count == byte:
             self._outgoing.popleft()
+        else:
+            self._outgoing[0] = byte - count if isinstance(what, int) else what[count:]
 
     # Receiving
 
     def _ready(self, events: int) -> None:
         if self._outgoing:
-            self._guarded(self._flush)
-        if events & READ:
-            self._guarded(self._take)
+            self._flush()
+        if events & READ and not self.closed:
+            try:
+                self._take()
+            except OSError as error:
+                self._broken(str(error))
 
     def _take(self) -> None:
         """Take what has arrived, message by message."""
-        while not self.closed:
-            while self._missing_byte:
-                try:
-                    count = self._receive()
-                except BlockingIOError:
-                    if self._drops_all:
-                        self._missing_byte -= drain(self._sock, self._missing_byte - 1)
-                    return
-                if count == 0:
-                    raise ConnectionError("the other side closed its connection")
-                self._missing_byte -= count
+        try:
+            while not self.closed:
+                if self._arriving is None:
+                    self._take_header()
+                elif self._arriving[2] is not None:
+                    self._take_content(self._arriving[2])
+                else:
+                    self._take_blank()
+        except BlockingIOError:
+            if self._arriving is not None and self._arriving[2] is None:  # nobody looks at it
+                self._missing_byte -= drain(self._sock, self._missing_byte - 1)
+
+    def _take_header(self) -> None:
+        data = self._sock.recv(self._missing_byte)
+        self._came(len(data))
+        self._header += data
+        if self._missing_byte:
+            return
+        tag, counts, byte = HEADER.unpack(self._header)
+        self._header.clear()
+        self._arriving = tag, byte, bytearray(byte) if counts else None
+        self._missing_byte = byte
+        if not byte:
             self._complete()
 
-    @property
-    def _drops_all(self) -> bool:
-        """Whether nobody looks at what arrives now."""
-        return self._arriving is not None and self._arriving[2] is None
-
-    def _receive(self) -> int:
-        if self._arriving is None:
-            data = self._sock.recv(self._missing_byte)
-            self._header += data
-            return len(data)
-        _, byte, content = self._arriving
-        if content is None:
-            return blank_bytes.take(self._sock, self._missing_byte)
-        at = byte - self._missing_byte
+    def _take_content(self, content: bytearray) -> None:
+        at = len(content) - self._missing_byte
         end = at + min(self._missing_byte, blank_bytes.PIECE_BYTE)
-        return self._sock.recv_into(memoryview(content)[at:end])
+        self._came(self._sock.recv_into(memoryview(content)[at:end]))
+        if not self._missing_byte:
+            self._complete()
+
+    def _take_blank(self) -> None:
+        """Until a call is in vain: in the virtual kernel that takes 1 us, so results have it in."""
+        self._came(blank_bytes.take(self._sock, self._missing_byte))
+        if not self._missing_byte:
+            self._complete()
+
+    def _came(self, count: int) -> None:
+        if not count:
+            raise ConnectionError("the other side closed its connection")
+        self._missing_byte -= count
 
     def _complete(self) -> None:
-        """A header, or the bytes that follow it, are all here."""
-        if self._arriving is None:
-            tag, counts, byte = HEADER.unpack(self._header)
-            self._header.clear()
-            self._arriving = tag, byte, bytearray(byte) if counts else None
-            self._missing_byte = byte
-            if byte:
-                return
+        """A message is here."""
+        assert self._arriving is not None
         tag, byte, content = self._arriving
         self._arriving = None
         self._missing_byte = HEADER.size
         self._hear(Arrived(tag, byte, None if content is None else memoryview(content)))
-
-    def _guarded(self, action: Callable[[], None]) -> None:
-        if self.closed:
-            return
-        try:
-            action()
-        except OSError as error:
-            self._broken(str(error))

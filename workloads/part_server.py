@@ -21,6 +21,7 @@ class PartServer(ParameterServer):
         own = [part for part in plan.transfer_parts if part.server == shard]
         policy = plan.transfer_policy
         self._own = own
+        self._question = plan.question
         self._gates = {
             part.number: Gate(plan.workers, plan.staleness, by_part=True) for part in own
         }
@@ -38,7 +39,7 @@ class PartServer(ParameterServer):
     def message_arrived(self, message: Message) -> None:
         """A worker's gradient of a part; when nobody is waited for any more, it is updated."""
         worker, number = message.source, message.tag
-        if number == self.plan.question:
+        if number == self._question:
             self._outboxes[worker].asked()
             return
         now_ns = self._world.now_ns()

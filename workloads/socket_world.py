@@ -34,8 +34,9 @@ class SocketWorld:
         self._loop = loop
         self._fail = fail
         self._closed = False
+        arrived = self._message_arrived if plan.by_message else self._step_arrived
         self._data = {
-            other: self._connected(sock, other, partial(self._arrived, other))
+            other: self._connected(sock, other, partial(arrived, other))
             for other, sock in data.items()
         }
         self._words = {
@@ -141,12 +142,12 @@ class SocketWorld:
         for connection in self._data.values() if to is None else [self._data[to]]:
             connection.mark(tos_of(band))
 
-    def _arrived(self, source: int, arrived: Arrived) -> None:
-        if self._plan.by_message:
-            message = Message(source, arrived.byte, arrived.tag, arrived.content)
-            self.rank.message_arrived(message)
-        else:
-            self._plays.arrived(arrived.tag, source, arrived.content)
+    def _message_arrived(self, source: int, arrived: Arrived) -> None:
+        tag, byte, content = arrived
+        self.rank.message_arrived(Message(source, byte, tag, content))
+
+    def _step_arrived(self, source: int, arrived: Arrived) -> None:
+        self._plays.arrived(arrived.tag, source, arrived.content)
 
     def _told(self, source: int, arrived: Arrived) -> None:
         assert arrived.content is not None

@@ -26,7 +26,12 @@ class PartQueue:
         """A part of several layers has the rank of the one that is wanted first."""
         for part in parts:
             self._count += 1
-            rank = self._count if ranks is None else min([ranks[layer] for layer in part.layers])
+            if ranks is None:
+                rank = self._count
+            elif len(part.layers) == 1:  # as a rule: there are thousands
+                rank = ranks[part.layers[0]]
+            else:
+                rank = min([ranks[layer] for layer in part.layers])
             heapq.heappush(self._waiting, (rank, part.number, part))
 
     def take(self) -> TensorPart | None:
