@@ -1,0 +1,28 @@
+"""The short cuts of large simulations give what the plain way gives, to the bit, in whole runs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SEEDS = ["7", "18", "102"]
+
+
+def ran(way: str) -> list[str]:
+    """Without the compiler, which would not see other thresholds."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.both_ways", way, *SEEDS],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_runs_by_short_cuts_are_plain_runs_to_the_bit() -> None:
+    plain = ran("plain")
+    assert len(plain) == len(SEEDS)
+    assert ran("quick") == plain
