@@ -1,7 +1,8 @@
 """One simulation by the short cuts of large ones, or in the plain way; prints what is left.
 
-    NUMBA_DISABLE_JIT=1 python -m tests.both_ways plain|quick SEED …
+    NUMBA_DISABLE_JIT=1 python -m tests.both_ways plain|quick|links SEED …
 
+`links` has connections come, go and change at one instant, and looks at their links after each.
 Not compiled, since compiled code does not see other thresholds.
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 import topologies
 from policies.link import link_policies
 from testbed.fluid import filling, quiet, rates, rounds, waits
+from testbed.fluid import state as states
 from testbed.fluid.queues import wait_at
 from testbed.fluid.simulation import Simulation
 from testbed.fluid.step_tables import StepList
@@ -60,6 +62,54 @@ def checked(known: Callable[..., float]) -> Callable[..., float]:
         return found
 
     return both
+
+
+def at_one_instant(seed: int) -> str:
+    """What is known of links stays true whatever happens there; how often something was known."""
+    drawn = random.Random(seed)
+    quiet.FEW = 0
+    known = checked(quiet.known_wait)
+    count, links = 14, 4
+    c, x = states.connections(count), states.scratch(count, links, 1, [0.0, 0.0])
+    w = states.links(np.ones(links), np.full(links, drawn.choice([3_000.0, 60_000.0])))
+    c["delay"], c["receive"] = 5_000.0, 6e6
+    for one in range(count):
+        hops = drawn.choice([1, 2, 3])
+        c["hops"][one] = hops
+        c["path"][one, :hops] = drawn.sample(range(links), hops)
+    standing: set[int] = set()
+    idle = drawn.choice([0.0, 0.9])
+    for _ in range(60):
+        one = drawn.randrange(count)
+        hops = int(c["hops"][one])
+        if one not in standing:
+            # Something fresh keeps nothing; who was in a feeder's place, or ahead of one, may.
+            c["bottleneck"][one] = -1 if drawn.random() < max(idle, 0.5) else drawn.randrange(hops)
+            c["phase"][one] = drawn.choice([states.SLOW_START, states.AVOIDANCE, states.FINAL])
+            c["level"][one] = drawn.choice([0, 0, 1])
+            c["window"][one] = drawn.choice([3_000.0, 90_000.0])
+            c["left"][one] = drawn.choice([0.005, 1e6])  # it ends now, or not yet
+            rates.join(c, w, x, one)
+            standing.add(one)
+        elif drawn.random() < 0.4:
+            rates.leave(c, w, x, one)
+            standing.discard(one)
+        elif drawn.random() < 0.3:  # it is another round, or another level
+            c["window"][one] = drawn.choice([1_500.0, 3_000.0, 90_000.0])
+            c["level"][one] = drawn.choice([0, 1])
+            for hop in range(hops):
+                rates.touch(w, x, c["path"][one, hop])
+        elif drawn.random() < 0.2:  # rates are settled: all of it may change
+            x.counts[states.STAMP] += 1
+            for other in standing:
+                hop = drawn.randrange(-1, int(c["hops"][other]))
+                c["bottleneck"][other] = -1 if drawn.random() < idle else hop
+                c["rate"][other] = drawn.choice([0.0, 0.1])
+        for link in range(links):
+            for level in (0, 1):
+                known(c, w, x, link, level, -1)
+                known(c, w, x, link, level, drawn.randrange(count))
+    return f"{int((w['looked_at'] >= 0).sum())} links were looked at"
 
 
 def simulated(drawn: random.Random, policy: str) -> Simulation:
@@ -115,4 +165,5 @@ def simulated(drawn: random.Random, policy: str) -> Simulation:
 if __name__ == "__main__":
     np.seterr(all="ignore")  # draws wrap around
     for one in sys.argv[2:]:
-        print(one, main(sys.argv[1], int(one)), flush=True)
+        way, seed = sys.argv[1], int(one)
+        print(seed, at_one_instant(seed) if way == "links" else main(way, seed), flush=True)

@@ -9,10 +9,10 @@ ROOT = Path(__file__).resolve().parents[1]
 SEEDS = ["7", "18", "102"]
 
 
-def ran(way: str) -> list[str]:
+def ran(way: str, seeds: list[str] = SEEDS) -> list[str]:
     """Without the compiler, which would not see other thresholds."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.both_ways", way, *SEEDS],
+        [sys.executable, "-m", "tests.both_ways", way, *seeds],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         cwd=ROOT,
         capture_output=True,
@@ -26,3 +26,8 @@ def test_runs_by_short_cuts_are_plain_runs_to_the_bit() -> None:
     plain = ran("plain")
     assert len(plain) == len(SEEDS)
     assert ran("quick") == plain
+
+
+def test_what_is_known_of_a_link_is_what_a_look_at_each_finds() -> None:
+    seeds = [str(seed) for seed in range(20)]
+    assert len(ran("links", seeds)) == len(seeds)
