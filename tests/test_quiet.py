@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SEEDS = ["7", "18", "102"]
+SEEDS = ["1", "4", "5", "8"]
 
 
 def ran(way: str, seeds: list[str] = SEEDS) -> list[str]:
@@ -29,5 +29,5 @@ def test_runs_by_short_cuts_are_plain_runs_to_the_bit() -> None:
 
 
 def test_what_is_known_of_a_link_is_what_a_look_at_each_finds() -> None:
-    seeds = [str(seed) for seed in range(20)]
+    seeds = [str(seed) for seed in range(12)]
     assert len(ran("links", seeds)) == len(seeds)
