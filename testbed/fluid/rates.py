@@ -17,6 +17,7 @@ from testbed.fluid.queues import (
     left_now,
     window_now,
 )
+from testbed.fluid.quiet import disturb, joined, left
 from testbed.fluid.state import (
     FINAL,
     HAS_FLOORS,
@@ -32,12 +33,19 @@ from testbed.fluid.state import (
 from testbed.fluid.waits import limit_by_windows
 
 FULL = 0.999  # of a link's capacity
+CLOSE = 1e-6  # of a link's capacity: more than the order of a sum can change
 LEAST_SPLIT_NS = 1_000.0  # a stream does not change its mind more often
 
 
 @inner
 def touch(w: Table, x: Scratch, link: int) -> None:
     """Something has changed at this link: settle it before time goes on."""
+    disturb(w, link)
+    to_settle(w, x, link)
+
+
+@inner
+def to_settle(w: Table, x: Scratch, link: int) -> None:
     if not w.is_dirty[link]:
         w.is_dirty[link] = 1
         x.dirty[x.counts[N_DIRTY]] = link
@@ -56,7 +64,8 @@ def join(c: Table, w: Table, x: Scratch, one: int) -> None:
             c.before[head, hop_of(c, head, link)] = one
         w.first[link] = one
         w.standing[link] += 1
-        touch(w, x, link)
+        joined(c, w, one, link)
+        to_settle(w, x, link)
 
 
 @inner
@@ -73,7 +82,8 @@ def leave(c: Table, w: Table, x: Scratch, one: int) -> None:
         if after >= 0:
             c.before[after, hop_of(c, after, link)] = before
         w.standing[link] -= 1
-        touch(w, x, link)
+        left(c, w, one, link)
+        to_settle(w, x, link)
 
 
 @inner
@@ -138,22 +148,12 @@ def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
         share_out(c, w, x, members, touched)
         # A link outside matters if it is, or was, full: then its other connections change too.
         grew = False
+        count_inside(c, w, x, members, touched)
         for at in range(touched):
             link = x.touched[at]
-            if w.inside[link] == stamp:
+            if w.inside[link] == stamp or w.within[link] == w.standing[link]:
                 continue
-            inside = 0
-            change = 0.0
-            one = w.first[link]
-            while one >= 0:
-                if c.member_of[one] == stamp:
-                    inside += 1
-                    change += c.new_rate[one] - c.rate[one]
-                one = c.after[one, hop_of(c, one, link)]
-            full = FULL * (w.capacity[link] - w.acks[link])
-            if inside < w.standing[link] and (
-                w.load[link] >= full or w.load[link] + change >= full
-            ):
+            if is_full(w, link) or becomes_full(c, w, x, link):
                 w.inside[link] = stamp
                 grew = True
         if not grew:
@@ -176,6 +176,40 @@ def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
     if x.counts[TIMERS]:  # of what is left some may be missing now
         for at in range(members):
             reschedule(c, q, x, x.members[at])
+
+
+@inner
+def count_inside(c: Table, w: Table, x: Scratch, members: int, touched: int) -> None:
+    """How many of those who are settled stand at each link, and about what that changes there."""
+    for at in range(touched):
+        w.within[x.touched[at]] = 0
+        w.change[x.touched[at]] = 0.0
+    for at in range(members):
+        one = x.members[at]
+        for hop in range(c.hops[one]):
+            w.within[c.path[one, hop]] += 1
+            w.change[c.path[one, hop]] += c.new_rate[one] - c.rate[one]
+
+
+@inner
+def is_full(w: Table, link: int) -> bool:
+    return w.load[link] >= FULL * (w.capacity[link] - w.acks[link])
+
+
+@inner
+def becomes_full(c: Table, w: Table, x: Scratch, link: int) -> bool:
+    """Whether new rates fill a link. What is close is added up in the order of its list."""
+    full = FULL * (w.capacity[link] - w.acks[link])
+    about = w.load[link] + w.change[link]
+    if abs(about - full) > CLOSE * w.capacity[link]:
+        return about >= full
+    change = 0.0
+    one = w.first[link]
+    while one >= 0:
+        if c.member_of[one] == x.counts[STAMP]:
+            change += c.new_rate[one] - c.rate[one]
+        one = c.after[one, hop_of(c, one, link)]
+    return w.load[link] + change >= full
 
 
 @inner

@@ -4,7 +4,7 @@ import numpy as np
 
 from testbed.fluid import tcp
 from testbed.fluid.inner import inner
-from testbed.fluid.queues import wait_ahead, wait_at, wait_back
+from testbed.fluid.quiet import known_ahead, known_back, known_wait
 from testbed.fluid.rates import touch
 from testbed.fluid.state import AVOIDANCE, FINAL, State
 
@@ -20,7 +20,7 @@ def last_leg(state: State, one: int) -> float:
     if c.phase[one] == FINAL or c.rate[one] >= c.cap[one]:
         return total + c.wait[one]
     for hop in range(c.bottleneck[one] + 1, c.hops[one]):
-        total += wait_at(c, w, x, c.path[one, hop], c.level[one, hop], one)
+        total += known_wait(c, w, x, c.path[one, hop], c.level[one, hop], one)
     return total
 
 
@@ -28,7 +28,7 @@ def last_leg(state: State, one: int) -> float:
 def begin_round(state: State, one: int) -> None:
     """A window's worth may be sent in the coming round trip; the rest of the flow if it fits."""
     c, w, x = state.c, state.w, state.x
-    rtt = 2.0 * c.delay[one] + wait_ahead(c, w, x, one) + wait_back(c, w, x, one)
+    rtt = 2.0 * c.delay[one] + known_ahead(c, w, x, one) + known_back(c, w, x, one)
     c.least_rtt[one] = min(c.least_rtt[one], rtt)
     if c.left[one] <= c.window[one]:
         c.phase[one] = FINAL

@@ -151,12 +151,20 @@ def links(capacity: Floats, limit: Floats) -> Table:
         is_dirty=[INT],
         touched_at=[INT],  # stamp
         inside=[INT],  # stamp: all connections of this link are being settled
+        within=[INT],  # of those who stand here, how many are being settled
+        change=[FLOAT],  # of their rates, about
         residue=[FLOAT],
         top=[INT],
         top_count=[INT],
         clear=[INT],
+        quiet_at=[INT],  # stamp: nobody keeps anything waiting here since then (quiet.py)
+        looked_at=[INT],  # stamp: what is waiting was looked at
+        looked_ns=[FLOAT],  # then
+        looked_level=[INT],  # the last level that anybody had there
+        at_least=[FLOAT],  # what they keep waiting
     )
     made["capacity"], made["limit"], made["first"] = capacity, limit, -1
+    made["quiet_at"] = made["looked_at"] = -1
     return made
 
 

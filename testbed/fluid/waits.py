@@ -3,7 +3,7 @@
 The plain way (`limit_by_window`) walks the list of each link on the way of each connection, so 800
 connections to one server look at each other 640,000 times. Here a link's list is walked once, and
 what each connection keeps waiting there stands in a row: the same sums in the same order, so the
-same bits.
+same bits. Where a queue is full by far, nothing is summed: what waits there is its limit.
 """
 
 from typing import NamedTuple
@@ -16,6 +16,8 @@ from testbed.fluid.queues import backlog, hop_of, wait_ahead, wait_at, wait_back
 from testbed.fluid.state import AVOIDANCE, ISOLATES, SLOW_START, Floats, Integers, Scratch, Table
 
 MANY = 512  # connections: below, rows cost more than they save
+LOOKS = 4096  # at connections in lists, to which the same applies
+SURELY = 1.0 + 1e-6  # times the limit of a queue: fuller, however a sum was rounded
 
 
 class Rows(NamedTuple):
@@ -23,6 +25,7 @@ class Rows(NamedTuple):
     highest: Integers  # link: the last level that anybody has there
     total: Floats  # link: the sum of its row, if fresh
     fresh: Integers  # link
+    about: Floats  # link: the sum of its row, in whatever order
     values: Floats  # bytes, row by row in the order of links' lists
     spot: Integers  # connection: of what it keeps at its bottleneck, -1: that link has no row yet
     used: Integers  # how long all rows are
@@ -31,11 +34,28 @@ class Rows(NamedTuple):
 @inner
 def limit_by_windows(c: Table, w: Table, x: Scratch, members: int) -> None:
     """The rates that windows allow the members, in their order."""
-    if members >= MANY and not x.counts[ISOLATES]:
+    if not x.counts[ISOLATES] and worth_rows(c, w, x, members):
         limit_by_row(c, w, x, members)
         return
     for at in range(members):
         limit_by_window(c, w, x, x.members[at])
+
+
+@inner
+def worth_rows(c: Table, w: Table, x: Scratch, members: int) -> bool:
+    """Whether they are many, or stand in long lists: as often would the plain way look at one."""
+    if members >= MANY:
+        return True
+    enough = LOOKS + len(w) + len(c) // 4
+    looks = 0
+    for at in range(members):
+        one = x.members[at]
+        if c.phase[one] == AVOIDANCE:
+            for hop in range(c.hops[one]):
+                looks += w.standing[c.path[one, hop]] + w.standing[c.back[one, hop]]
+            if looks > enough:
+                return True
+    return False
 
 
 @inner
@@ -56,6 +76,7 @@ def limit_by_row(c: Table, w: Table, x: Scratch, members: int) -> None:
         np.empty(len(w), dtype=np.int64),
         np.empty(len(w)),
         np.empty(len(w), dtype=np.int64),
+        np.empty(len(w)),
         np.empty(length),
         np.full(len(c), -1, dtype=np.int64),
         np.zeros(1, dtype=np.int64),
@@ -83,8 +104,11 @@ def limit_by_row(c: Table, w: Table, x: Scratch, members: int) -> None:
         # What it keeps waiting depends on how long its acknowledgements do.
         spot = r.spot[one]
         if spot >= 0:
+            link = c.path[one, c.bottleneck[one]]
+            before = r.values[spot]
             r.values[spot] = backlog(c, one, x.clock[0])
-            r.fresh[c.path[one, c.bottleneck[one]]] = 0
+            r.about[link] += r.values[spot] - before
+            r.fresh[link] = 0
 
 
 @inner
@@ -96,7 +120,11 @@ def wait_in_row(c: Table, w: Table, x: Scratch, r: Rows, link: int, level: int, 
         return wait_at(c, w, x, link, level, one)
     begin = r.begins[link]
     end = begin + w.standing[link]
-    if one >= 0 and begin <= r.spot[one] < end:
+    own = one >= 0 and begin <= r.spot[one] < end
+    others = r.about[link] - r.values[r.spot[one]] if own else r.about[link]
+    if others > SURELY * w.limit[link]:
+        ahead = w.limit[link]
+    elif own:
         ahead = 0.0
         for spot in range(begin, r.spot[one]):
             ahead += r.values[spot]
@@ -107,7 +135,7 @@ def wait_in_row(c: Table, w: Table, x: Scratch, r: Rows, link: int, level: int, 
             total = 0.0
             for spot in range(begin, end):
                 total += r.values[spot]
-            r.total[link] = total
+            r.total[link] = r.about[link] = total
             r.fresh[link] = 1
         ahead = r.total[link]
     return min(ahead, w.limit[link]) * (1.0 + tcp.ACK_SHARE) / w.capacity[link]
@@ -120,6 +148,7 @@ def make_row(c: Table, w: Table, x: Scratch, r: Rows, link: int) -> None:
     r.begins[link] = spot
     r.highest[link] = -1
     r.fresh[link] = 0
+    r.about[link] = 0.0
     other = w.first[link]
     while other >= 0:
         hop = hop_of(c, other, link)
@@ -129,6 +158,7 @@ def make_row(c: Table, w: Table, x: Scratch, r: Rows, link: int) -> None:
             r.spot[other] = spot
         elif c.phase[other] == SLOW_START and hop == 0:
             r.values[spot] = 0.5 * c.window[other] * c.rate[other] / w.capacity[link]
+        r.about[link] += r.values[spot]
         r.highest[link] = max(r.highest[link], c.level[other, hop])
         spot += 1
         other = c.after[other, hop]
