@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.collections import PolyCollection
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter
 
 from analysis import cluster, words
 from analysis.folder import Plan, Results, SealedRun
 from analysis.look import Look, Picture, colour, new_figure, picture, styled
 from analysis.metrics import Floats, quantile
-from analysis.plots import cdf
+from analysis.plots import cdf, log_ticks
 
 MOST_HOSTS, MOST_BARS = 40, 4000  # of a chart; more cannot be told apart
 HOUR_NS = 3600e9
@@ -49,8 +49,7 @@ def completions(results: Results, looks: Mapping[str, Look]) -> Picture:
         axes.step(ends / length, 100 * shares, where="post", color=look.colour, linestyle=look.dash)
         medians.append(f"{look.title} {words.duration(quantile(finished, 0.5))}")
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    log_ticks(axes)
     axes.set_ylim(0, 101)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
     axes.set_xlabel(f"completion time of jobs ({unit}, log axis)")

@@ -21,6 +21,7 @@ from analysis.stats import Ints
 MOST_POINTS = 200  # of a curve or a cloud; more would only make the file bigger
 NARROWEST = 0.05  # of the longest iteration: an axis of iterations shows at least as much
 WIDE = 8.0  # times: jobs that are further apart have a log axis
+ALL_STEPS = 0.7  # decades that hold two of 1, 2 and 5, wherever they begin
 MOST_JOBS = 8  # with panels of their own; the others are in summary.json
 
 
@@ -59,7 +60,7 @@ def fct_cdfs(flows: Mapping[str, pd.DataFrame], looks: Mapping[str, Look]) -> li
                 )
             medians.append(f"{look.title} {words.duration(median)}")
         axes.set_xscale("log")
-        _log_ticks(axes)
+        log_ticks(axes)
         axes.set_ylim(0, 101)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
         axes.set_xlabel(f"flow completion time ({unit}, log axis)")
@@ -149,7 +150,7 @@ class SharedAxis:
             axes.set_xscale("log")
         axes.set_xlim(self.low / length, self.high / length)
         if self.log:
-            _log_ticks(axes)
+            log_ticks(axes)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(5))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -257,11 +258,14 @@ def _thin_index(count: int) -> Ints:
     return np.unique(np.linspace(0, count - 1, MOST_POINTS).round().astype(np.int64))
 
 
-def _log_ticks(axes: Any) -> None:
+def log_ticks(axes: Any) -> None:
+    """Of a logarithmic x axis: two numbers at least, however short it is."""
     low, high = axes.get_xlim()
     decades = np.log10(high / low) if low > 0 else 1.0
     steps = (1.0, 2.0, 5.0) if decades < 1.7 else (1.0,)
-    axes.xaxis.set_major_locator(LogLocator(base=10, subs=steps, numticks=8))
+    narrow = decades < ALL_STEPS  # else the steps may have one number there, or none
+    log = LogLocator(base=10, subs=steps, numticks=8)
+    axes.xaxis.set_major_locator(MaxNLocator(4) if narrow else log)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 

@@ -3,7 +3,7 @@
 An engine is a module with the functions of `Engine`. `execute` is what it is for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -128,15 +128,21 @@ def demand_live_cluster(experiment: Experiment) -> None:
         return
     if experiment.hosts != NAMESPACES:
         raise CannotRun(f"cluster: its daemons live in namespaces, not in {experiment.hosts} hosts")
-    for index, placement in enumerate(experiment.placements):
-        if placement.scheduler.pack > 1:
-            raise CannotRun(
-                f"placements.{index}: pack: {placement.scheduler.pack} lets jobs share GPUs, which "
-                "is simulated only: leave it out, or use `--engine fluid`"
-            )
+    for fault in packs_beside_cores(experiment):
+        raise CannotRun(fault)
     for index, choice in enumerate(experiment.policies):
         if choice.link_policy.tells_jobs_apart:
             raise CannotRun(told_apart_in_a_cluster(index, choice))
+
+
+def packs_beside_cores(experiment: Experiment) -> Iterator[str]:
+    """Two answers to what a worker computes on."""
+    for index, placement in enumerate(experiment.placements):
+        if placement.scheduler.pack > 1 and experiment.topology.cores is not None:
+            yield (
+                f"placements.{index}: pack: {placement.scheduler.pack} shares GPUs, and "
+                "topology.cores says what workers compute on already: leave one of them out"
+            )
 
 
 def told_apart_in_a_cluster(index: int, choice: PolicyChoice) -> str:

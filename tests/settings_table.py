@@ -815,14 +815,7 @@ CLUSTERS = (
         "placements.*.slice", "placements.0.slice=20 s", "when others have a turn", SLICES_FIRST
     ),
     clustered("placements.*.migrate", "placements.0.migrate=false", "whether jobs move", MIGRATING),
-    Row(
-        "placements.*.pack",
-        ("placements.0.pack=2",),
-        *((Refused(("placements.0.pack=2",), "which is simulated only", "jobs on the same GPUs"),),)
-        * 2,
-        (Changes("records", "who shares GPUs"),),
-        PACKING,
-    ),
+    clustered("placements.*.pack", "placements.0.pack=2", "who shares GPUs", PACKING),
     clustered("placements.*.spare", "placements.0.spare=1", "the bands of jobs", SHARING),
     clustered("placements.*.equals", "placements.0.equals=longer", "the bands of jobs", EQUALS),
     clustered("placements.*.check", "placements.0.check=1 s", "when jobs are shifted", SHIFTING),

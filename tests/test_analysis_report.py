@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from rich.console import Console
 
-from analysis import folder, report, stats, summary, tables
+from analysis import folder, plots, report, stats, summary, tables
 from basics import files
 from basics.errors import GivewayError
 from tests import run_folders
@@ -189,3 +192,13 @@ def test_no_interval_is_broken_in_a_terminal_of_80_columns(tmp_path: Path) -> No
     console.print(tables.table(json.loads((out / "summary.json").read_text())))
     said = console.export_text()
     assert said.count("(") == len(re.findall(r"\([^()│]+\)", said)) > 10
+
+
+@given(low=st.floats(0.01, 1e4), factor=st.floats(1.05, 1000))
+@settings(max_examples=60, deadline=None)
+def test_a_log_axis_has_two_numbers_however_short_it_is(low: float, factor: float) -> None:
+    axes = Figure().add_subplot()
+    axes.set_xscale("log")
+    axes.set_xlim(low, low * factor)
+    plots.log_ticks(axes)
+    assert sum(low <= tick <= low * factor for tick in axes.get_xticks()) >= 2

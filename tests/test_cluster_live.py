@@ -41,6 +41,8 @@ def test_jobs_are_suspended_moved_and_done_live_and_twice_the_same(tmp_path: Pat
         [manifest] = out.rglob("manifest.json")
         digests.append(json.loads(manifest.read_text())["digest"])
     assert digests[0] == digests[1]
+    measured = json.loads(manifest.read_text())["fidelity"]["measured"]
+    assert measured["checkpoints_left"] == 0, "there were some, and all are stale by now"
     found = {
         name: pd.read_parquet(manifest.parent / f"{name}.parquet")
         .rename(columns={"size_byte": "byte"})

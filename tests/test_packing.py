@@ -1,7 +1,12 @@
 """Jobs that share GPUs: the law, what is never given, and whom gandiva-lite keeps together."""
 
+import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,9 +29,14 @@ from policies.cluster.scheduler import (
     Start,
     Suspend,
 )
+from testbed.cluster.live_gpus import LiveGpus
 from testbed.engine import demand_live_cluster
 from testbed.fluid.refusals import demand_simulable
+from testbed.spec import Experiment
+from tests.conftest import giveway
 from tests.test_cluster_training import demand_done, demand_right, loaded, played
+from tests.test_cores import Timer
+from workloads.cores import HostCores
 
 # A megabyte around two workers takes 80 ms at 100 Mbit/s.
 PAIR = """
@@ -85,14 +95,73 @@ def test_two_that_compute_at_once_have_half_of_the_gpu_each(tmp_path: Path) -> N
     assert inside == pytest.approx([0.32e9] * len(inside), rel=0.02)
 
 
-def test_engines_that_cannot_share_gpus_say_so(tmp_path: Path) -> None:
-    experiment = loaded(tmp_path, HALF)
-    with pytest.raises(CannotRun, match="pack: 2 lets jobs share GPUs, which is simulated only"):
-        demand_live_cluster(experiment)
+@pytest.mark.parametrize("demand", [demand_live_cluster, demand_simulable])
+def test_workers_compute_on_cores_or_on_gpus_that_are_shared(
+    tmp_path: Path, demand: Callable[[Experiment], None]
+) -> None:
     with pytest.raises(CannotRun, match="cores says what workers compute on already"):
-        demand_simulable(loaded(tmp_path, HALF, "topology.cores=2"))
-    demand_simulable(experiment)
-    demand_live_cluster(loaded(tmp_path, HALF, ALONE))
+        demand(loaded(tmp_path, HALF, "topology.cores=2"))
+    demand(loaded(tmp_path, HALF))
+    demand(loaded(tmp_path, HALF, "topology.cores=2", ALONE))
+
+
+def test_workers_of_a_host_share_those_gpus_that_have_one_number() -> None:
+    loop = Timer()
+    cores = HostCores(None, loop.at)
+    assert cores.of([], 0) is None, "nobody shares: nothing is counted"
+    held = [cores.of(gpus, at) for gpus in ([3, 4], [3, 4], [5, 6]) for at in (0, 1)]
+    assert held[0] is held[2]
+    assert held[1] is held[3]
+    assert len(set(map(id, held))) == 4
+    assert cores.of([3, 4], 2) is None, "servers are not on GPUs"
+    ended: dict[int, int] = {}
+    for at, gpu in enumerate(held):
+        assert gpu is not None
+        gpu.compute(0, 100, partial(ended.__setitem__, at))
+    loop.run()
+    assert ended == {0: 200, 1: 200, 2: 200, 3: 200, 4: 100, 5: 100}
+    shared = HostCores(1, loop.at)
+    assert shared.of([], 0) is shared.of([], 1) is not None
+
+
+def test_gpus_have_new_numbers_at_each_placement_and_a_mates_where_they_are_shared() -> None:
+    gpus = LiveGpus(shared=True)
+    assert gpus.begun(7, 2) == {"gpus": [0, 1]}
+    gpus.share(8, 7)
+    assert gpus.begun(8, 2) == {"gpus": [0, 1]}
+    gpus.left(7)
+    assert gpus.begun(9, 2) == {"gpus": [2, 3]}, "those of 8 are still its own"
+    gpus.left(8)
+    assert gpus.begun(8, 2) == {"gpus": [4, 5]}
+    assert LiveGpus(shared=False).begun(7, 2) == {}, "what is said is as it was"
+
+
+@pytest.mark.virtual
+def test_two_that_compute_at_once_have_half_of_a_gpu_each_on_a_kernel(tmp_path: Path) -> None:
+    """Twice the same; by hand as above, and words between hosts take their time."""
+    file = tmp_path / "packed.yaml"
+    file.write_text(COMPUTES.replace("iterations: 60", "iterations: 20"))
+    digests, found = [], {}
+    for number in range(2):
+        out = tmp_path / f"out-{number}"
+        done = giveway("run", str(file), "--engine", "virtual", "--out", str(out))
+        assert done.returncode == 0, done.stderr
+        [manifest] = out.rglob("manifest.json")
+        digests.append(json.loads(manifest.read_text())["digest"])
+        for table in ("packs", "iterations", "submissions"):
+            found[table] = pd.read_parquet(manifest.parent / f"{table}.parquet").to_dict("records")
+    assert digests[0] == digests[1]
+    assert {one["status"] for one in found["submissions"]} == {"finished"}
+    [pack] = found["packs"]
+    inside, outside = [], []
+    for one in found["iterations"]:
+        if one["start_ns"] > pack["start_ns"] + 0.4e9 and one["end_ns"] < pack["end_ns"]:
+            inside.append(one["end_ns"] - one["start_ns"])
+        elif one["end_ns"] < pack["start_ns"] or one["start_ns"] > pack["end_ns"] + 0.4e9:
+            outside.append(one["end_ns"] - one["start_ns"])
+    assert len(inside) >= 4
+    assert inside == pytest.approx([0.32e9] * len(inside), rel=0.03)
+    assert np.median(outside) == pytest.approx(0.16e9, rel=0.03)
 
 
 # ---- decisions of any kind, as far as they are legal

@@ -20,7 +20,7 @@ from workloads.checkpoints import CHECKPOINT, Checkpoints
 from workloads.compute import Iteration
 from workloads.connection import Arrived, Connection
 from workloads.control import Control
-from workloads.cores import Cores
+from workloads.cores import HostCores
 from workloads.doors import Place, dial, watch_door
 from workloads.host_process import allow_many_sockets, own_byte, plan_from_plain
 from workloads.journal import Journal
@@ -92,7 +92,7 @@ class Daemon:
         self._settings, self._loop, self._journal = settings, loop, journal
         self._jobs: dict[Key, OnHost] = {}
         self._early: dict[Key, list[tuple[Place, socket.socket]]] = {}
-        self._cores = Cores(settings.cores, loop.at) if settings.cores else None
+        self._cores = HostCores(settings.cores, loop.at)
         at = settings.address, DOOR_PORT
         self._checkpoints = Checkpoints(settings.host, at, loop, journal, self._say)
         self._stacks = StackRanks((settings.host, *at), loop, self._checkpoints, control, self._say)
@@ -166,7 +166,7 @@ class Daemon:
         key = message["job"], message["epoch"]
         job = OnHost(
             *key, plan, message["addresses"], message["ranks"], tos_of(plan.band),
-            message["total"], message["total"],
+            message["total"], message["total"], partial(self._cores.of, message.get("gpus", [])),
         )  # fmt: skip
         self._jobs[key] = job
         if not self._says_alive:
@@ -219,7 +219,7 @@ class Daemon:
             for sock in (*data.values(), *words.values()):
                 mark(sock, job.tos)  # the band may have changed since it was connected
             world = SocketWorld(plan, number, self._loop, data, words, partial(self._broken, job))
-            world.rank = make_rank(plan, number, world, job.rows, self._cores)
+            world.rank = make_rank(plan, number, world, job.rows, job.cores(number))
             if isinstance(world.rank, Rank):
                 world.rank.watcher = Following(partial(self.iterated, job), partial(self.look, job))
             job.worlds.append(world)

@@ -12,9 +12,10 @@ next nanosecond.
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
+from weakref import WeakValueDictionary
 
 At = Callable[[int, Callable[[], None]], None]
 
@@ -70,3 +71,20 @@ class Cores:
             for done in through:
                 done(due_ns)
             self._await_first()
+
+
+class HostCores:
+    """What workers of a host compute on: the cores that all share, or GPUs that some share."""
+
+    def __init__(self, count: int | None, at: At) -> None:
+        self._cores = Cores(count, at) if count else None
+        self._at = at
+        self._gpus: WeakValueDictionary[int, Cores] = WeakValueDictionary()  # while workers have it
+
+    def of(self, gpus: Sequence[int], worker: int) -> Cores | None:
+        """`gpus`: of each worker of its job, by number, if jobs may be on the same ones."""
+        if worker >= len(gpus):  # none are told apart, or it is a server
+            return self._cores
+        gpu = self._gpus.get(gpus[worker]) or Cores(1, self._at)
+        self._gpus[gpus[worker]] = gpu
+        return gpu

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from workloads.compute import Iteration
 from workloads.control import Control
+from workloads.cores import Cores
 from workloads.job_plan import JobPlan
 from workloads.journal import Journal
 from workloads.rank import Rank
@@ -54,6 +55,7 @@ class OnHost:
     tos: int
     total: int
     before: int | None  # where its workers are to rest, as far as that is known
+    cores: Callable[[int], Cores | None]  # what a rank computes on, if others do too
     sockets: dict[tuple[int, int], dict[int, socket.socket]] = field(default_factory=dict)
     missing: int = 0  # connections that do not stand yet
     worlds: list[SocketWorld] = field(default_factory=list)

@@ -15,15 +15,15 @@ from typing import Any
 
 from policies.cluster import schedulers
 from testbed.cluster.daemons import Daemons
+from testbed.cluster.live_gpus import LiveGpus
 from testbed.cluster.live_network import LiveNetwork
 from testbed.cluster.master import Master
 from testbed.cluster.moments import LiveTime
 from testbed.cluster.placement import Fetch, Placement
 from testbed.cluster.player import HearsOfJobs
 from testbed.cluster.prices import Prices
-from testbed.cluster.rows import stretch_rows, submission_rows
+from testbed.cluster.rows import tables
 from testbed.cluster.sleepers import Sleepers
-from testbed.run_folder import UNDONE
 from workloads.busy_job import BusyJob, job_from_plain
 from workloads.cluster_daemon import MASTER_PORT
 from workloads.control import Control
@@ -84,12 +84,9 @@ def main(config: dict[str, Any], control: Control) -> None:
     loop.run()
     leader.master.close(settings.duration_ns)
     with Journal(Path(settings.journal)) as journal:
-        for one in leader.master.undone:
-            journal.write(UNDONE, *one)
-        for row in stretch_rows(leader.master, tuple(settings.hosts)):
-            journal.write("stretches", *row)
-        for row in submission_rows(leader.master, tuple(settings.capacity), len(settings.hosts)):
-            journal.write("submissions", *row)
+        made = tables(leader.master, tuple(settings.capacity), tuple(settings.hosts))
+        for table, row in ((table, row) for table, rows in made.items() for row in rows):
+            journal.write(table, *row)
     control.say("done", sleep_late_ns=[])
     control.hear()
 
@@ -119,16 +116,20 @@ class Leader:
         self._network = LiveNetwork(settings.graph, settings.seed, jobs)
         self.loads = self._network.loads
         around = self._network.around(settings.bands, settings.band, steered=settings.steered)
+        scheduler = schedulers()[settings.placement].told(settings.chosen)
+        self._gpus = LiveGpus(shared=scheduler.pack > 1)
         self.master = Master(
             jobs,
             len(settings.hosts),
             tuple(settings.capacity),
-            schedulers()[settings.placement].told(settings.chosen),
+            scheduler,
             Prices(settings.suspend_ns, settings.resume_ns),
             now,
             (self, around) if settings.plans else None,
             self._sleepers,
         )
+        if self.master.trainers is not None:
+            self.master.trainers.gpus = self._gpus
 
     @property
     def _told(self) -> HearsOfJobs:
@@ -242,11 +243,12 @@ class Leader:
         addresses = [settings.addresses[host] for host in places]
         sources = self._network.sources(job, epoch)
         told = {"stack": settings.stacks[one.name]} if one.name in settings.stacks else {}
+        gpus = self._gpus.begun(job, one.tasks)
         self._daemons.expect(list(ranks))
         for host, own in ranks.items():
             self._daemons.say(
                 host, "begin", job=job, epoch=epoch, plan=plan, addresses=addresses, ranks=own,
-                total=one.work.iterations, sources=sources, **told,
+                total=one.work.iterations, sources=sources, **told, **gpus,
             )  # fmt: skip
 
     def rest(self, job: int) -> None:
@@ -261,10 +263,12 @@ class Leader:
         keep = work.checkpoint_byte if self._done[job] < work.iterations else 0
         self._say_all(job, "end", keep=keep)
         del self._placements[job]
+        self._gpus.left(job)
 
     def abandon(self, job: int) -> None:
         fetches = {number: one for number, one in self._fetches.items() if one.job == job}
         placed = self._placements.pop(job, None)
+        self._gpus.left(job)
         epoch = self._epochs.get(job, 0)
         there = set(placed.ranks) if placed is not None else set()
         for host in sorted(there | {one.target for one in fetches.values()}):

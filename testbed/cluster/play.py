@@ -8,9 +8,9 @@ from testbed.cluster.master import Master
 from testbed.cluster.moments import Timeline
 from testbed.cluster.player import Player, Surroundings
 from testbed.cluster.prices import Prices
-from testbed.cluster.rows import pack_rows, stretch_rows, submission_rows
+from testbed.cluster.rows import tables
 from testbed.engine import Run
-from testbed.run_folder import UNDONE, Row
+from testbed.run_folder import Row
 from workloads.busy_job import BusyJob
 
 
@@ -86,10 +86,4 @@ def rows(run: Run, master: Master) -> dict[str, list[Row]]:
     experiment, cluster = run.experiment, run.experiment.cluster
     assert cluster is not None
     topology = experiment.topology
-    capacity = cluster.capacity(topology.rate_bps)
-    return {
-        "stretches": list(stretch_rows(master, experiment.host_names)),
-        "packs": list(pack_rows(master)),
-        "submissions": list(submission_rows(master, capacity, topology.hosts)),
-        UNDONE: [list(one) for one in master.undone],
-    }
+    return tables(master, cluster.capacity(topology.rate_bps), experiment.host_names)

@@ -5,7 +5,17 @@ from typing import Any
 
 from basics.resources import GPU, Amounts
 from testbed.cluster.master import Master
+from testbed.run_folder import UNDONE, Row
 from workloads.busy_job import BusyJob
+
+
+def tables(master: Master, capacity: Amounts, hosts: tuple[str, ...]) -> dict[str, list[Row]]:
+    return {
+        "stretches": list(stretch_rows(master, hosts)),
+        "packs": list(pack_rows(master)),
+        "submissions": list(submission_rows(master, capacity, len(hosts))),
+        UNDONE: [list(one) for one in master.undone],
+    }
 
 
 def stretch_rows(master: Master, hosts: tuple[str, ...]) -> Iterator[list[Any]]:

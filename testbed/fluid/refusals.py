@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from basics import units
 from basics.errors import CannotRun
-from testbed.engine import told_apart_in_a_cluster
+from testbed.engine import packs_beside_cores, told_apart_in_a_cluster
 from testbed.fluid.disciplines import refusal
 from testbed.fluid.tcp import TICK_NS
 from testbed.spec import Experiment, TrainingJob
@@ -86,12 +86,7 @@ def of_cluster(experiment: Experiment) -> Iterator[str]:
         for index, choice in enumerate(experiment.policies):
             if choice.link_policy.tells_jobs_apart:
                 yield told_apart_in_a_cluster(index, choice)
-        for index, placement in enumerate(experiment.placements):
-            if placement.scheduler.pack > 1 and experiment.topology.cores is not None:
-                yield (
-                    f"placements.{index}: pack: {placement.scheduler.pack} shares GPUs, and "
-                    "topology.cores says what workers compute on already: leave one of them out"
-                )
+        yield from packs_beside_cores(experiment)
 
 
 def of_policies(experiment: Experiment) -> Iterator[str]:

@@ -197,11 +197,13 @@ def noticed(workers: list[Task], generators: list[Task], sampler: Task) -> dict[
 
 
 def noticed_jobs(workers: list[Task], agents: list[Task]) -> dict[str, float | None]:
-    """What only runs with parameter servers, or with a policy that acts, have to say."""
+    """What only runs with many jobs, a cluster, or a policy that acts, have to say."""
     said = [task.said["done"] for task in workers if "tasks" in task.said["done"]]
     found: dict[str, float | None] = {}
     if said:
         found["task_memory_byte"] = max(done["memory_byte"] / done["tasks"] for done in said)
+    if kept := [done["checkpoints"] for done in said if "checkpoints" in done]:
+        found["checkpoints_left"] = sum(map(len, kept))  # on daemons' hosts
     if agents:
         found["policy_changes"] = sum(task.said["done"]["changes"] for task in agents)
     return found
