@@ -40,5 +40,8 @@ class Steering(Protocol):
     def learn(self, byte: int, took_ns: int) -> None:
         """A transfer of this many bytes is done."""
 
+    def iterated(self, waited_ns: int) -> None:
+        """An iteration is over; for so long it neither computed nor kept its pace."""
+
     def decide(self, sight: Sight) -> Decision:
         """The band for what is sent from now on."""

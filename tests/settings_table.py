@@ -593,6 +593,7 @@ POLICIES = (
         "policies.*.fair", "policies.0.fair=1", "a queue a flow in each class", "who waits", FIRST
     ),
     told("policies.*.tolerance", "policies.0.tolerance=0.5", "how late training may be", STEERED),
+    told("policies.*.account", "policies.0.account=1", "whether what it cost counts", STEERED),
     *(
         ports(f"policies.*.{band}", f"policies.0.{band}=0.01", share, share, base)
         for share in ["what a band is sure of"]

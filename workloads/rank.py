@@ -208,6 +208,9 @@ class Rank(ABC):
     def _write_iterations(self) -> None:
         for over in self._trainee.finished:
             self._records.iteration(over)
+            if self._steering is not None:
+                paced_ns = max(over.compute_ns, self.plan.every_ns)
+                self._steering.iterated(max(0, over.end_ns - over.start_ns - paced_ns))
             if self.watcher is not None:
                 self.watcher.iterated(self, over)
         self._trainee.finished.clear()

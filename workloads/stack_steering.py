@@ -33,11 +33,15 @@ class StackSteering:
         self.iteration_ns = self._made_ns[-1]
         self._rule = made.steering(self.iteration_ns)
         self.period_ns = max(1, self.iteration_ns // LOOKS)
+        self._started_ns: int | None = None
 
     def look(self, now_ns: int) -> None:
         started_ns, exchanged, fresh = self._recorder.exchanges()
         for byte, took_ns in fresh:
             self._rule.learn(byte, took_ns)
+        if self._started_ns is not None and started_ns > self._started_ns:
+            self._rule.iterated(max(0, started_ns - self._started_ns - self.iteration_ns))
+        self._started_ns = started_ns
         left = [one for one in self._gradients(started_ns) if one.layer not in exchanged]
         decision = self._rule.decide(Sight(now_ns, (), 0, left))
         if decision.band != self._band:

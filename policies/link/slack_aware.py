@@ -6,19 +6,22 @@ in the middle band beside that when it has none. Unlike the first version it doe
 end of its part of a ring: a few bytes that the next worker waits for were starved there.
 """
 
+from basics.options import Option
 from policies.link import Discipline, LinkPolicy, Port
 from policies.link.first_bytes import OPTIONS, demoting
 from policies.slack import TOLERANCE_OPTION, SlackRule
 
+ACCOUNT = Option("1: what iterations were late decides how much it dares", 0, 1, 0)
 
-def discipline(port: Port, tolerance: float, **queues: int) -> Discipline:
+
+def discipline(port: Port, tolerance: float, account: int, **queues: int) -> Discipline:
     """The queues of first-bytes, whatever is tolerated."""
     return demoting(**queues)
 
 
-def steer(iteration_ns: int, tolerance: float, **queues: int) -> SlackRule:
+def steer(iteration_ns: int, tolerance: float, account: int, **queues: int) -> SlackRule:
     """Slack has nothing to do with the queues."""
-    return SlackRule(iteration_ns, tolerance, pressed="middle", stays=True)
+    return SlackRule(iteration_ns, tolerance, pressed="middle", stays=True, account=bool(account))
 
 
 POLICY = LinkPolicy(
@@ -28,6 +31,6 @@ POLICY = LinkPolicy(
     flows="high",
     training="low",
     discipline=discipline,
-    options={"tolerance": TOLERANCE_OPTION, **OPTIONS},
+    options={"tolerance": TOLERANCE_OPTION, **OPTIONS, "account": ACCOUNT},
     steer=steer,
 )
