@@ -34,7 +34,7 @@ METRICS = {
 }
 RATIOS, LOADS = ("16", "8", "4", "2"), ("23", "46", "92", "184")
 LOW = "strict-priority"
-OURS = ("slack-aware", "slack-aware-fair")
+OURS = ("slack-aware", "slack-aware-fair", "slack-aware-account")
 COLUMNS = (LOW, "fq-codel", "first-bytes", "slack-aware-1", *OURS)
 # The goal of issue 13: bounds against all-low priority (small flows) and against FIFO (the rest).
 MOST_SMALL, MOST_ITERATION = 1.1, 0.01

@@ -74,6 +74,7 @@ BUSY = RACK.replace("scale: 0.02, arrivals: 100", "scale: 0.05, arrivals: 300").
     "model: 200 kB, iteration: 40 ms", "model: 400 kB, iteration: 40 ms"
 )
 STEERED = BUSY.replace(CHOICE, "policies: [{policy: slack-aware}, fifo, strict-priority]")
+MODEST = STEERED.replace("model: 400 kB", "model: 100 kB").replace("arrivals: 300", "arrivals: 50")
 FIRST = BUSY.replace(CHOICE, "policies: [{policy: first-bytes}, fifo, strict-priority]")
 SHARES = BUSY.replace(
     CHOICE, "policies: [{policy: htb-priority, bands: {job: low}}, fifo, strict-priority]"
@@ -593,7 +594,7 @@ POLICIES = (
         "policies.*.fair", "policies.0.fair=1", "a queue a flow in each class", "who waits", FIRST
     ),
     told("policies.*.tolerance", "policies.0.tolerance=0.5", "how late training may be", STEERED),
-    told("policies.*.account", "policies.0.account=1", "whether what it cost counts", STEERED),
+    told("policies.*.account", "policies.0.account=1", "whether what it cost counts", MODEST),
     *(
         ports(f"policies.*.{band}", f"policies.0.{band}=0.01", share, share, base)
         for share in ["what a band is sure of"]
