@@ -30,7 +30,7 @@ def begin_round(state: State, one: int) -> None:
     c, w, x = state.c, state.w, state.x
     rtt = 2.0 * c.delay[one] + known_ahead(c, w, x, one) + known_back(c, w, x, one)
     c.least_rtt[one] = min(c.least_rtt[one], rtt)
-    if c.left[one] + c.queued[one] <= c.window[one]:
+    if c.left[one] <= c.window[one]:
         c.phase[one] = FINAL
         c.cap[one] = np.inf
         c.round_end[one] = np.inf
@@ -75,21 +75,27 @@ def end_round(state: State, one: int) -> None:
 def grow_idly(state: State, one: int, size: float) -> None:
     """What fitted into a window is sent: slow start goes on up to twice what was under way.
 
-    As the kernel has it, message or not; HyStart sees the acknowledgements of what was.
+    As the kernel has it, message or not; HyStart sees the acknowledgements of what was. Afterwards
+    a window grows if it was full, with what waited behind this message.
     """
     c, window = state.c, state.c.window[one]
     out = min(window, size + c.queued[one])
-    if window >= c.threshold[one] or window >= 2.0 * out:
+    slow = window < c.threshold[one]
+    if out < (0.5 if slow else 1.0) * window:
         return
     grown = min(window + size, c.threshold[one])
+    if not slow:
+        grown = tcp.grown(window, size, c.law[one])
     if not c.tuned[one]:
-        grown = min(grown, c.receive[one])
+        grown = max(window, min(grown, c.receive[one]))
     c.window[one] = grown
+    if not slow:
+        return
     train = out / line_rate(state, one)
     rtt = 2.0 * c.delay[one] + c.wait[one] + c.wait_back[one] + train
-    if c.law[one] != tcp.RENO and grown >= tcp.HYSTART_LEAST:
-        if train >= tcp.train_limit(grown, rtt, c.least_rtt[one]):
-            c.threshold[one] = grown
+    longest = tcp.train_limit(grown, rtt, c.least_rtt[one])
+    if c.law[one] != tcp.RENO and grown >= tcp.HYSTART_LEAST and train >= longest:
+        c.threshold[one] = grown
 
 
 @inner

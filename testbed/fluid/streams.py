@@ -47,38 +47,7 @@ def post(state: State, stream: int, size: float) -> bool:
         report_missing(state, stream)
     elif c.split[stream]:
         feed(state, stream, size)
-    elif c.phase[stream] == FINAL:
-        fill_window(state, stream)
     return True
-
-
-@inner
-def fill_window(state: State, stream: int) -> None:
-    """More is to be sent: TCP knows no messages, and now its window may be what holds it back."""
-    c, w, q, x = state.c, state.w, state.q, state.x
-    progress(c, w, stream, x.clock[0])
-    if c.left[stream] + c.queued[stream] <= c.window[stream]:
-        return
-    choose_phase(state, stream)
-    for hop in range(c.hops[stream]):
-        touch(w, x, c.path[stream, hop])
-    reschedule(c, q, x, stream)
-
-
-@inner
-def choose_phase(state: State, stream: int) -> None:
-    """How a stream sends what it has: all at once, or as its window allows."""
-    c = state.c
-    if c.window[stream] < c.threshold[stream]:
-        c.phase[stream] = SLOW_START
-        begin_round(state, stream)
-    elif c.left[stream] + c.queued[stream] <= c.window[stream]:
-        c.phase[stream] = FINAL
-        c.cap[stream] = np.inf
-        c.round_end[stream] = np.inf
-    else:
-        c.phase[stream] = AVOIDANCE
-        c.round_end[stream] = np.inf
 
 
 @inner
@@ -99,7 +68,16 @@ def next_message(state: State, stream: int, idle: bool) -> None:
             c.window[stream] = rested
         c.least_rtt[stream] = min(c.least_rtt[stream], 2.0 * c.delay[stream])
         c.bottleneck[stream] = -1
-    choose_phase(state, stream)
+    if c.window[stream] < c.threshold[stream]:
+        c.phase[stream] = SLOW_START
+        begin_round(state, stream)
+    elif c.left[stream] <= c.window[stream]:
+        c.phase[stream] = FINAL
+        c.cap[stream] = np.inf
+        c.round_end[stream] = np.inf
+    else:
+        c.phase[stream] = AVOIDANCE
+        c.round_end[stream] = np.inf
     c.timeouts[stream] = c.found_by[stream] = 0
     c.at_once[stream] = c.phase[stream] == FINAL
     if idle:
