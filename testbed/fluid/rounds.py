@@ -72,33 +72,6 @@ def end_round(state: State, one: int) -> None:
 
 
 @inner
-def grow_idly(state: State, one: int, size: float) -> None:
-    """What fitted into a window is sent: slow start goes on up to twice what was under way.
-
-    As the kernel has it, message or not; HyStart sees the acknowledgements of what was. Afterwards
-    a window grows if it was full, with what waited behind this message.
-    """
-    c, window = state.c, state.c.window[one]
-    out = min(window, size + c.queued[one])
-    slow = window < c.threshold[one]
-    if out < (0.5 if slow else 1.0) * window:
-        return
-    grown = min(window + size, c.threshold[one])
-    if not slow:
-        grown = tcp.grown(window, size, c.law[one])
-    if not c.tuned[one]:
-        grown = max(window, min(grown, c.receive[one]))
-    c.window[one] = grown
-    if not slow:
-        return
-    train = out / line_rate(state, one)
-    rtt = 2.0 * c.delay[one] + c.wait[one] + c.wait_back[one] + train
-    longest = tcp.train_limit(grown, rtt, c.least_rtt[one])
-    if c.law[one] != tcp.RENO and grown >= tcp.HYSTART_LEAST and train >= longest:
-        c.threshold[one] = grown
-
-
-@inner
 def line_rate(state: State, one: int) -> float:
     c, w = state.c, state.w
     rate = np.inf

@@ -10,7 +10,7 @@ from testbed.fluid.inner import inner
 from testbed.fluid.losses import hear
 from testbed.fluid.queues import wait_ahead
 from testbed.fluid.rates import join, leave, progress, reschedule, touch
-from testbed.fluid.rounds import begin_round, grow_idly, last_leg
+from testbed.fluid.rounds import begin_round, last_leg
 from testbed.fluid.state import (
     AVOIDANCE,
     FINAL,
@@ -104,8 +104,7 @@ def message_sent(state: State, stream: int) -> None:
         for hop in range(c.hops[stream]):
             touch(w, x, c.path[stream, hop])
         return
-    if c.phase[stream] == FINAL and not c.split[stream]:
-        grow_idly(state, stream, s.sizes[stream, s.head[stream]])
+    # A message that fitted into the window grows it no further: it was not what held TCP back.
     arrival = now + last_leg(state, stream)
     if s.arriving[stream]:
         last = (s.arrival_head[stream] + s.arriving[stream] - 1) % MESSAGES
