@@ -22,7 +22,7 @@ from testbed.fluid.state import (
     State,
     Table,
 )
-from testbed.fluid.timers import report_missing, send_window, tail_missing
+from testbed.fluid.timers import lost_for, report_missing, send_window, tail_missing
 
 
 @njit(cache=True)
@@ -298,6 +298,7 @@ def change_last_level(held: Held, stream: int, level: int) -> None:
 
 @njit(cache=True)
 def small_delay(held: Held, stream: int) -> float:
-    """How long a small message takes on this stream's way now."""
+    """How long a small message takes on this stream's way now; if it is lost, a timer more."""
     c, w, x = held.state.c, held.state.w, held.state.x
-    return c.delay[stream] + wait_ahead(c, w, x, stream)
+    wait = wait_ahead(c, w, x, stream)
+    return c.delay[stream] + wait + lost_for(held.state, stream, wait)

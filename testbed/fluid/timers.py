@@ -33,6 +33,8 @@ from testbed.fluid.state import (
     State,
 )
 
+MOST_TRIES = 15  # as often a packet is sent again
+
 
 @inner
 def send_syn(state: State, one: int) -> None:
@@ -126,6 +128,20 @@ def wait_for_timer(state: State, one: int, timeout: float) -> None:
     c.phase[one] = LOST
     c.round_end[one] = np.inf
     schedule(state.q, x, one, tcp.rings_at(x.clock[0], timeout))
+
+
+@inner
+def lost_for(state: State, one: int, wait: float) -> float:
+    """How long until a packet that nothing follows is sent and not lost: nobody but a timer knows."""
+    c, w, x = state.c, state.w, state.x
+    now = x.clock[0]
+    spent, tries = 0.0, 0
+    while tries < MOST_TRIES and packet_lost(c, w, x, one, False, wait):
+        rtt = 2.0 * c.delay[one] + wait
+        timeout = tcp.data_timeout(rtt, float(x.counts[RTO_MIN]), tries)
+        spent = tcp.rings_at(now + spent, timeout) - now
+        tries += 1
+    return spent
 
 
 @inner
