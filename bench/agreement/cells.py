@@ -35,6 +35,10 @@ FAR_OFF = (
     "servers-200",
     "queue-30",
     "leaf-spine-100",
+    "queue-20",
+    "servers-60",
+    "queue-150",
+    "rate-300",
 )
 
 
