@@ -38,7 +38,7 @@ FAR_OFF = (
     "queue-20",
     "servers-60",
     "queue-150",
-    "rate-300",
+    "rate-300",  # near, but its queue is that of queue-200, which is not
 )
 
 

@@ -132,7 +132,7 @@ def wait_for_timer(state: State, one: int, timeout: float) -> None:
 
 @inner
 def lost_for(state: State, one: int, wait: float) -> float:
-    """How long until a packet that nothing follows is sent and not lost: nobody but a timer knows."""
+    """How long until a packet that nothing follows, which only a timer finds, is not lost."""
     c, w, x = state.c, state.w, state.x
     now = x.clock[0]
     spent, tries = 0.0, 0
