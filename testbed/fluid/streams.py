@@ -300,5 +300,4 @@ def change_last_level(held: Held, stream: int, level: int) -> None:
 def small_delay(held: Held, stream: int) -> float:
     """How long a small message takes on this stream's way now; if it is lost, a timer more."""
     c, w, x = held.state.c, held.state.w, held.state.x
-    wait = wait_ahead(c, w, x, stream)
-    return c.delay[stream] + wait + lost_for(held.state, stream, wait)
+    return c.delay[stream] + wait_ahead(c, w, x, stream) + lost_for(held.state, stream)

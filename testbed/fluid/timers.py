@@ -132,10 +132,11 @@ def wait_for_timer(state: State, one: int, timeout: float) -> None:
 
 
 @inner
-def lost_for(state: State, one: int, wait: float) -> float:
+def lost_for(state: State, one: int) -> float:
     """How long until a packet that nothing follows, which only a timer finds, is not lost."""
     c, w, x = state.c, state.w, state.x
     now = x.clock[0]
+    wait = c.wait[one]  # as it was just looked at
     spent, tries = 0.0, 0
     if x.counts[OVERFLOWS]:  # not compared with a kernel there
         return spent
