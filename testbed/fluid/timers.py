@@ -5,9 +5,11 @@ timer, and what is then sent again can be lost again, which costs twice as long.
 """
 
 import numpy as np
+from numba import njit
 
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
+from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
 from testbed.fluid.losses import (
     PROBED,
@@ -146,6 +148,13 @@ def lost_for(state: State, one: int) -> float:
         spent = tcp.rings_at(now + spent, timeout) - now
         tries += 1
     return spent
+
+
+@njit(cache=True)
+def small_delay(held: Held, stream: int) -> float:
+    """How long a small message takes on this stream's way now; if it is lost, a timer more."""
+    c, w, x = held.state.c, held.state.w, held.state.x
+    return c.delay[stream] + wait_ahead(c, w, x, stream) + lost_for(held.state, stream)
 
 
 @inner
