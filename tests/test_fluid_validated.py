@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.agreement.cells import CELLS, FAR_OFF
+from analysis import agreement
+from bench.agreement.cells import CELLS, FAR_OFF, played
 from testbed.fluid.validated import RANGES, Range, cautions
 from testbed.spec import Experiment, load
 from tests.conftest import REPOSITORY, giveway
@@ -64,3 +65,10 @@ def test_terminal_and_report_say_it_once(small_experiment: Path, tmp_path: Path)
     manifest = json.loads((out / "fifo" / "seed-0" / "manifest.json").read_text())
     assert manifest["fidelity"]["verdict"] == "simulated"
     assert said in manifest["fidelity"]["reasons"][0]
+
+
+def test_a_ring_waits_for_a_timer_where_queues_are_short(tmp_path: Path) -> None:
+    """A message to rank 0 is one packet: without its loss an iteration takes 484 ms here."""
+    cell = next(cell for cell in CELLS if cell.name == "queue-10")
+    found = agreement.measured(played(cell, "fluid", tmp_path / "queue-10", lambda _: None))
+    assert found["fifo"]["iteration"]["resnet50"] > 600e6

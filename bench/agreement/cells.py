@@ -35,6 +35,10 @@ FAR_OFF = (
     "servers-200",
     "queue-30",
     "leaf-spine-100",
+    "queue-20",
+    "servers-60",
+    "queue-150",
+    "rate-300",  # near, but its queue is that of queue-200, which is not
 )
 
 
@@ -194,6 +198,33 @@ CELLS = (
         "window-1000",
         "experiments/quickstart.yaml",
         ("tcp={window: 1 MB}", "flows.0.arrivals=92 per second per host"),
+    ),
+    # A third set: scored once, after the last change of the simulation's laws (docs/fluid.md).
+    Cell("servers-60", f"{OWN}/servers.yaml", ("topology.queue=60 packets",)),
+    _small_queue(20, 480, 46),
+    _small_queue(150, 480, 92),
+    Cell(
+        "mining-400",
+        "experiments/quickstart.yaml",
+        (
+            "topology.queue=400 packets",
+            "flows.0.sizes=data-mining",
+            *_settings(240, 20, 5),
+        ),
+    ),
+    Cell("incast-5", "experiments/quickstart.yaml", ("topology.hosts=6", "flows.0.pairs=incast 5")),
+    Cell(
+        "rate-300",
+        "experiments/quickstart.yaml",
+        (
+            "topology.rate=300 Mbit/s",
+            "topology.delay=30 us",
+            "topology.queue=200 packets",
+            "training.0.model=3 MB",
+            "training.0.fusion=0.162 MB",
+            "flows.0.scale=0.03",
+            "flows.0.arrivals=92 per second per host",
+        ),
     ),
 )
 

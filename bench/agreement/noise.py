@@ -16,8 +16,14 @@ from bench.agreement.cells import CELLS, Cell, played
 
 KEPT = Path(__file__).with_name("noise.json")
 NAMES = ("queue-10", "queue-100", "queue-500", "incast-100")  # with timeouts
-ONCE = ("incast-3", "mining-20", "quick-960-92")  # with the first of these delays only
+ONCE = ("incast-3", "mining-20", "quick-960-92", "queue-50", "leaf-spine-300")  # with 11 us only
 DELAYS_US = (11, 12)  # instead of 10
+# Of the goals: set for all cells, before the simulation was compared on most of them.
+GOALS = {
+    ("iteration", False): "9 of 10",
+    ("small flows", False): "5 of 6",
+    ("small flows", True): "2 of 3",
+}
 
 
 def again(delay_us: int) -> Iterator[Cell]:
@@ -94,8 +100,8 @@ def _goals(
         "So this is what the bounds let the kernel itself reach in these cells, against its run at",
         "10 us, and beside it the simulation in the same cells:",
         "",
-        "| | the kernel again | the simulation |",
-        "| --- | --- | --- |",
+        "| | the kernel again | the simulation | goal over all cells |",
+        "| --- | --- | --- | --- |",
     ]
     for kind in ("iteration", "small flows", "large flows"):
         for is_change in (False, True):
@@ -108,8 +114,38 @@ def _goals(
             ]
             bound = "5 points" if is_change else "3 %" if kind == "iteration" else "15 %"
             name = f"{kind}: change" if is_change else kind
-            lines.append(f"| {name}, within {bound} | {' | '.join(told)} |")
-    return [*lines, ""]
+            goal = GOALS.get((kind, is_change), "")
+            lines.append(f"| {name}, within {bound} | {' | '.join(told)} | {goal} |")
+    return [*lines, "", *_reachable(kept, virtual, fluid), ""]
+
+
+def _reachable(
+    kept: Mapping[str, Any], virtual: Mapping[str, Any], fluid: Mapping[str, Any]
+) -> list[str]:
+    """Which of the simulation's numbers that are outside lie among the kernel's own."""
+    outside = among = 0
+    for name, runs in kept.items():
+        again = [agreement.rows(virtual[name], run) for run in runs.values()]
+        for row in agreement.rows(virtual[name], fluid[name]):
+            if row.within:
+                continue
+            own = [
+                one.other
+                for run in again
+                for one in run
+                if (one.what, one.policy, one.is_change) == (row.what, row.policy, row.is_change)
+            ]
+            outside += 1
+            among += min(row.reference, *own) <= row.other <= max(row.reference, *own)
+    return [
+        "Where the goal is above the kernel's own share, no simulation can be expected to reach it",
+        "in cells like these against one run of the kernel: one lost SYN in 1,000 small flows is a",
+        "millisecond of their mean, one timeout of a ring 200 ms of one of ten iterations. What is",
+        "lost is decided by single packets: a simulation can have the right number of losses, but",
+        "not the same ones. (Four of these cells were chosen because they have timeouts; over all",
+        "cells the kernel would meet more.) Of the simulation's numbers outside of bounds here",
+        f"{among} of {outside} lie between the kernel's own runs; the others are its own error.",
+    ]
 
 
 def _is(row: agreement.BothEngines, kind: str, is_change: bool) -> bool:

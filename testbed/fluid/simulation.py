@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from basics.errors import RunFailed
 from policies.link import LinkPolicy
-from testbed.fluid import core, state, steps, streams, tcp
+from testbed.fluid import core, state, steps, streams, tcp, timers
 from testbed.fluid.disciplines import demote, port_of, queue_byte
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import direct, hold
@@ -192,7 +192,7 @@ class Simulation:
 
     def message_delay_ns(self, stream: int) -> float:
         """How long a small message takes on this stream's way now."""
-        return float(streams.small_delay(self._held, stream))
+        return float(timers.small_delay(self._held, stream))
 
     # What records need
 

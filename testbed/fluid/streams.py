@@ -8,7 +8,6 @@ from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
 from testbed.fluid.losses import hear
-from testbed.fluid.queues import wait_ahead
 from testbed.fluid.rates import join, leave, progress, reschedule, touch
 from testbed.fluid.rounds import begin_round, last_leg
 from testbed.fluid.state import (
@@ -294,10 +293,3 @@ def change_last_level(held: Held, stream: int, level: int) -> None:
         progress(c, w, stream, x.clock[0])
         touch(w, x, c.path[stream, last])
     c.level[stream, last] = level
-
-
-@njit(cache=True)
-def small_delay(held: Held, stream: int) -> float:
-    """How long a small message takes on this stream's way now."""
-    c, w, x = held.state.c, held.state.w, held.state.x
-    return c.delay[stream] + wait_ahead(c, w, x, stream)

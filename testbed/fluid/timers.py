@@ -5,9 +5,11 @@ timer, and what is then sent again can be lost again, which costs twice as long.
 """
 
 import numpy as np
+from numba import njit
 
 from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
+from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
 from testbed.fluid.losses import (
     PROBED,
@@ -27,11 +29,14 @@ from testbed.fluid.state import (
     HANDSHAKE,
     ISOLATES,
     LOST,
+    OVERFLOWS,
     RTO_MIN,
     SLOW_START,
     TIMERS,
     State,
 )
+
+MOST_TRIES = 15  # as often a packet is sent again
 
 
 @inner
@@ -126,6 +131,30 @@ def wait_for_timer(state: State, one: int, timeout: float) -> None:
     c.phase[one] = LOST
     c.round_end[one] = np.inf
     schedule(state.q, x, one, tcp.rings_at(x.clock[0], timeout))
+
+
+@inner
+def lost_for(state: State, one: int) -> float:
+    """How long until a packet that nothing follows, which only a timer finds, is not lost."""
+    c, w, x = state.c, state.w, state.x
+    now = x.clock[0]
+    wait = c.wait[one]  # as it was just looked at
+    spent, tries = 0.0, 0
+    if x.counts[OVERFLOWS]:  # not compared with a kernel there
+        return spent
+    while tries < MOST_TRIES and packet_lost(c, w, x, one, False, wait):
+        rtt = 2.0 * c.delay[one] + wait
+        timeout = tcp.data_timeout(rtt, float(x.counts[RTO_MIN]), tries)
+        spent = tcp.rings_at(now + spent, timeout) - now
+        tries += 1
+    return spent
+
+
+@njit(cache=True)
+def small_delay(held: Held, stream: int) -> float:
+    """How long a small message takes on this stream's way now; if it is lost, a timer more."""
+    c, w, x = held.state.c, held.state.w, held.state.x
+    return c.delay[stream] + wait_ahead(c, w, x, stream) + lost_for(held.state, stream)
 
 
 @inner
