@@ -288,7 +288,7 @@ def test_an_illegal_decision_ends_the_run_with_the_schedulers_name(
 
 def test_a_look_back_is_illegal() -> None:
     own = Scheduler("mine", "Mine", "", lambda *_: Ruling(look_ns=0))
-    with pytest.raises(RunFailed, match="the placement mine wants to look again at 0 s"):
+    with pytest.raises(RunFailed, match="mine wants to look at 0 s, which is not later"):
         Master([BusyJob("a", 0, 1, 1, CAPACITY)], 1, CAPACITY, own).run(FOREVER)
 
 
