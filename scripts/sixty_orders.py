@@ -1,9 +1,9 @@
-"""Tiresias's 60 jobs in another order, or jobs like them that come as evenly: a plain trace, printed.
+"""Tiresias's 60 jobs in another order, or ours that come as evenly: a plain trace, printed.
 
 .venv/bin/python -m scripts.sixty_orders TRACE order 0 > FILE.csv
 
-`order`: the trace's own jobs at the trace's own times, which job when drawn from the seed. `even`: the jobs of
-experiments/tiresias-60.yaml in an order that is drawn, 30 s apart, give or take 5, as the trace's are.
+`order`: the trace's own jobs at the trace's own times, which job when drawn from the seed.
+`even`: the jobs of experiments/tiresias-60.yaml in a drawn order, apart as the trace's are.
 """
 
 import csv
