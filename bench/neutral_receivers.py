@@ -2,11 +2,15 @@
 
 The same experiments are played twice in the virtual engine: as they are, and by receivers that
 read each packet when it arrives. Means of flow completion and iteration times are compared.
+
+`python -m bench.neutral_receivers` plays the one that misses the goal with other seeds, and with
+a microsecond more of delay a link: how far prompt receivers are from themselves.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean, stdev
 from tempfile import TemporaryDirectory
 from unittest import mock
 
@@ -17,6 +21,7 @@ from bench.base import Effort, Ratio, loaded_from, played
 from testbed.virtual import engine
 
 GOAL = 0.01
+FLOWS_MEAN = "mean completion time"
 HEADER = "start_ns,src,dst,size_byte\n"
 LATE_IMPORT = """
 import sys
@@ -136,11 +141,12 @@ def deviations(name: str) -> Iterator[Ratio]:
         yield Ratio(f"{name}: {what}, off by", (off,), GOAL, "at most", note)
 
 
-def means(name: str) -> dict[str, float]:
+def means(name: str, seed: int = 0, delay_us: int = 10) -> dict[str, float]:
     """In nanoseconds."""
     text, files = EXPERIMENTS[name]
-    tables = played(text, 0, files, engine).tables
-    kinds = {"flows": "mean completion time", "iterations": "mean iteration"}
+    text = text.replace("delay: 10 us", f"delay: {delay_us} us")
+    tables = played(text, seed, files, engine).tables
+    kinds = {"flows": FLOWS_MEAN, "iterations": "mean iteration"}
     return {what: mean_ns(tables[kind]) for kind, what in kinds.items() if len(tables[kind])}
 
 
@@ -158,3 +164,29 @@ def prompt_receivers() -> Iterator[None]:
         changed = [word.replace("PYTHONPATH=", f"PYTHONPATH={name}:") for word in plain]
         with mock.patch.object(engine, "in_guest", return_value=changed):
             yield
+
+
+def many_times(name: str, seeds: range) -> None:
+    """Prints by how much flows take longer than with prompt receivers, pair by pair."""
+    apart, chance = [], []
+    for seed in seeds:
+        prompt = {}
+        for delay_us in (10, 11):
+            ours = means(name, seed, delay_us)[FLOWS_MEAN]
+            with prompt_receivers():
+                prompt[delay_us] = means(name, seed, delay_us)[FLOWS_MEAN]
+            apart.append(ours / prompt[delay_us] - 1)
+            print(f"seed {seed}, {delay_us} us: {apart[-1]:+.1%}", flush=True)
+        chance.append(prompt[11] / prompt[10] - 1)
+        print(f"seed {seed}, prompt, 11 us against 10: {chance[-1]:+.1%}", flush=True)
+    error = stdev(apart) / len(apart) ** 0.5
+    print(f"mean of {len(apart)}: {fmean(apart):+.1%}, standard error {error:.1%}")
+    print(f"mean size: {size(apart):.1%}; prompt against prompt: {size(chance):.1%}")
+
+
+def size(shares: list[float]) -> float:
+    return fmean(map(abs, shares))
+
+
+if __name__ == "__main__":
+    many_times("a ring and flows", range(8))
