@@ -15,7 +15,6 @@ from analysis.metrics import Floats, quantile
 from analysis.plots import cdf, log_ticks
 
 MOST_HOSTS, MOST_BARS = 40, 4000  # of a chart; more cannot be told apart
-HOUR_NS = 3600e9
 COLOURS = 6  # in turns, so that a job differs from its neighbours
 
 
@@ -40,7 +39,7 @@ def completions(results: Results, looks: Mapping[str, Look]) -> Picture:
     }
     known = [values[~np.isnan(values)] for values in times.values()]
     longest = max((float(values.max()) for values in known if len(values)), default=1.0)
-    length, unit = _time_unit(longest)
+    length, unit = words.time_unit(longest)
     figure, axes = new_figure()
     medians = []
     for (label, values), finished in zip(times.items(), known, strict=True):
@@ -78,7 +77,7 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     stretches = run.table("stretches")
     hosts = [f"h{host + 1}" for host in range(plan.cluster["hosts"])]
     shown = stretches[stretches["host"].isin(hosts[:MOST_HOSTS])].head(MOST_BARS)
-    length, unit = _time_unit(end_ns)
+    length, unit = words.time_unit(end_ns)
     rows = min(len(hosts), MOST_HOSTS)
     figure, axes = new_figure(0.9 + 0.16 * rows)
     numbers = {job: at for at, job in enumerate(run.table("submissions")["job"])}
@@ -97,11 +96,6 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
         f"tasks on {rows} hosts.{left_out}"
     )
     return picture(figure, f"cluster-gantt-{number}", alt, left_out.strip())
-
-
-def _time_unit(longest_ns: float) -> tuple[float, str]:
-    """As elsewhere, but hours where there are many seconds."""
-    return (HOUR_NS, "h") if longest_ns > 3 * HOUR_NS else words.time_unit(longest_ns)
 
 
 def _left_out(hosts: int, stretches: int, shown: int) -> str:

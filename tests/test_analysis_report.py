@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from analysis import folder, plots, report, stats, summary, tables
+from analysis.facts import measured_window
 from basics import files
 from basics.errors import GivewayError
 from tests import run_folders
@@ -202,3 +203,14 @@ def test_a_log_axis_has_two_numbers_however_short_it_is(low: float, factor: floa
     axes.set_xlim(low, low * factor)
     plots.log_ticks(axes)
     assert sum(low <= tick <= low * factor for tick in axes.get_xticks()) >= 2
+
+
+@pytest.mark.parametrize(
+    ("window_s", "said"),
+    [((1, 3, 4), "1 s to 3 s of 4 s"), ((0, 3_600_000, 3_600_000), "0 h to 1000 h of 1000 h")],
+)
+def test_the_measured_window_has_no_powers_of_ten(
+    window_s: tuple[int, int, int], said: str
+) -> None:
+    begin, end, whole = (10**9 * second for second in window_s)
+    assert measured_window(begin, end, whole) == said

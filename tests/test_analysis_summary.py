@@ -233,6 +233,8 @@ def test_one_policy_has_nothing_to_compare(tmp_path: Path) -> None:
         (1_234_567, "1.23 ms"),
         (99_960_000, "100 ms"),
         (12_340_000_000, "12.3 s"),
+        (7_083e9, "7083 s"),
+        (590_549e9, "164 h"),
         (None, words.NONE),
         (math.nan, words.NONE),
     ],

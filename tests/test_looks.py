@@ -1,6 +1,8 @@
 """How policies appear in reports: told apart as long as there is anything to do so by."""
 
 from analysis.look import MARKERS, looks_of
+from testbed.spec import load
+from tests.conftest import REPOSITORY
 
 
 def seen(labels: list[str]) -> list[tuple[str, str]]:
@@ -9,7 +11,7 @@ def seen(labels: list[str]) -> list[tuple[str, str]]:
 
 def test_a_few_differ_in_colour_and_in_marker() -> None:
     found = seen([f"policy-{at}" for at in range(len(MARKERS))])
-    assert len({name for name, _ in found}) == len({marker for _, marker in found}) == 6
+    assert len({name for name, _ in found}) == len({marker for _, marker in found}) == 8
     assert seen(["fifo+p3", "fifo+layer"]) == found[:2]
 
 
@@ -19,4 +21,11 @@ def test_of_many_that_are_crossed_each_policy_has_a_colour_and_each_transfer_a_m
     assert len(set(found)) == 16
     assert len({name for name, _ in found[:4]}) == 1
     assert len({marker for _, marker in found[::4]}) == 1
-    assert len(set(seen([*labels, "alone"]))) == 6
+    assert len(set(seen([*labels, "alone"]))) == len(MARKERS)
+
+
+def test_the_seven_placements_of_the_shipped_cluster_are_told_apart() -> None:
+    labels = [arm.label for arm in load(REPOSITORY / "experiments" / "cluster.yaml").arms]
+    assert len(labels) == 7
+    assert len(set(seen(labels))) == 7
+    assert len({str(one.dash) for one in looks_of({at: at for at in labels}).values()}) == 7
