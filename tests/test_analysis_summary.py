@@ -210,6 +210,17 @@ def test_the_answer_names_the_best_of_many(tmp_path: Path) -> None:
     assert answer.startswith("Of 2 policies compared with P0, P2 is best for small flows: they")
 
 
+def test_the_answer_names_no_best_where_none_is_clearly_better(tmp_path: Path) -> None:
+    same = Effect(small=2.0, training=1.1)
+    what = Folder(effects={f"p{n}": same for n in range(3)}, flows=60, noise=0.6)
+    answer = summary_of(tmp_path, what)["answer"]
+    assert answer.startswith(
+        "Of 2 policies compared with P0, none is clearly better for small flows; "
+    )
+    assert "is best" not in answer
+    assert "they show no clear change" in answer
+
+
 def test_a_single_flow_or_iteration_is_no_certainty(tmp_path: Path) -> None:
     found = summary_of(tmp_path, Folder(flows=5, sizes="small", compute_ns=750_000_000, seeds=(0,)))
     change = found["policies"]["strict-priority"]["change"]

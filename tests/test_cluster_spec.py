@@ -148,6 +148,9 @@ def test_labels_tell_placements_apart(loaded: Callable[..., Experiment]) -> None
     assert [one["title"] for one in found.plan("fluid", "test")["policies"]][1:] == [
         "FIFO, blocking false", "LAS, queues 3",
     ]  # fmt: skip
+    first, passed, _ = (one["description"] for one in found.plan("fluid", "test")["policies"])
+    held = "whether a job that does not fit holds up those behind it"
+    assert passed == f"{first} (blocking false: {held})"
 
 
 def test_draws_depend_on_the_seed_and_on_nothing_else(loaded: Callable[..., Experiment]) -> None:
@@ -243,3 +246,4 @@ def test_a_run_of_a_cluster_leaves_tables_numbers_and_pictures(tmp_path: Path) -
     page = (out / "report.html").read_text()
     assert page.count("Gantt chart of hosts") == 3
     assert "Share of jobs that are done within a time" in page
+    assert "flow completion time" not in page  # there are no flows
