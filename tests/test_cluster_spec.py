@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused_in_a_line(
         ("0,5,1,2,1,\n", "row 2: gang: found '2'; it must be 1 or 0"),
         ("9,5,1,1,1,9\n", "row 2: deadline_s: found 9, which is not after submitted_s"),
         ("0,5,1\n", "row 2: submitted_s: found 3 cells below 6 columns"),
-        ("0,5,1,1,5,\n", "a task of job-1 needs 5 gpu, and a host has 4 gpu; it fits no host"),
+        ("0,5,1,1,5,\n", "a task of read-job-1 needs 5 gpu, and a host has 4 gpu; it fits no host"),
         ("", "no job in this trace"),
     ],
 )

@@ -312,7 +312,7 @@ def test_an_illegal_decision_about_a_training_job_ends_the_run(
         ("cluster.jobs.0.tasks=2", "jobs.0.tasks: found beside kind: training"),
         ("cluster.jobs.0.epochs=2", "jobs.0.epochs: found beside iterations"),
         ("cluster.jobs.0.servers=1", "jobs.0.servers: found beside aggregation: ring"),
-        ("cluster.jobs.0.workers=9", "9 tasks that run together, and 3 hosts have room for 6"),
+        ("cluster.jobs.0.workers=9", "jobs.0.workers: ring has up to 9 workers, and 3 hosts have"),
         ("cluster.jobs.0.kind=busy", "jobs.0.profile: found in busy jobs"),
         ("cluster.checkpoint.size=3", "checkpoint.size: found 3; write a size like 3 x model"),
         ("cluster.checkpoint={band: low}", "checkpoint.band: found without size"),
