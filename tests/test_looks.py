@@ -1,6 +1,10 @@
 """How policies appear in reports: told apart as long as there is anything to do so by."""
 
+import pytest
+
 from analysis.look import MARKERS, looks_of
+from analysis.metrics.unit import TIME
+from analysis.sweep_plots import Curve, MapField, lines
 from testbed.spec import load
 from tests.conftest import REPOSITORY
 
@@ -29,3 +33,13 @@ def test_the_seven_placements_of_the_shipped_cluster_are_told_apart() -> None:
     assert len(labels) == 7
     assert len(set(seen(labels))) == 7
     assert len({str(one.dash) for one in looks_of({at: at for at in labels}).values()}) == 7
+
+
+@pytest.mark.parametrize(("value", "said"), [(None, True), (2e9, False)])
+def test_lines_without_values_say_so_and_have_no_unit(value: float | None, said: bool) -> None:
+    [look] = looks_of({"fifo": "FIFO"}).values()
+    curve = Curve(look, {"23": MapField(value), "46": MapField(value)})
+    found = lines([curve], ("load", ["23", "46"]), "ratio 16", "x", "mean iteration", unit=TIME)
+    assert ("nothing was measured" in found.svg) == said
+    assert ("mean iteration (ns)" in found.svg) is False
+    assert ("mean iteration (s)" in found.svg) != said
