@@ -76,7 +76,10 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     assert plan.cluster is not None
     stretches = run.table("stretches")
     hosts = [f"h{host + 1}" for host in range(plan.cluster["hosts"])]
-    shown = stretches[stretches["host"].isin(hosts[:MOST_HOSTS])].head(MOST_BARS)
+    here = stretches[stretches["host"].isin(hosts[:MOST_HOSTS])].sort_values(
+        "taken_ns", kind="stable"
+    )
+    shown, later = here.iloc[:MOST_BARS], here.iloc[MOST_BARS:]
     length, unit = words.time_unit(end_ns)
     rows = min(len(hosts), MOST_HOSTS)
     figure, axes = new_figure(0.9 + 0.16 * rows)
@@ -90,7 +93,9 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"time ({unit})")
     axes.set_title(look.title)
-    left_out = _left_out(len(hosts) - rows, len(stretches), len(shown))
+    if len(later):
+        axes.axvline(later["taken_ns"].iloc[0] / length, color=colour("ink"), linestyle=":")
+    left_out = _left_out(len(hosts) - rows, len(stretches) - len(here), later)
     alt = (
         f"Gantt chart of hosts under {look.title}, seed {run.seed}: {len(shown)} stretches of "
         f"tasks on {rows} hosts.{left_out}"
@@ -98,9 +103,12 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     return picture(figure, f"cluster-gantt-{number}", alt, left_out.strip())
 
 
-def _left_out(hosts: int, stretches: int, shown: int) -> str:
-    parts = [f"{hosts} more hosts" if hosts else "", f"{stretches - shown} more stretches"]
-    told = [part for part in parts if part and not part.startswith("0 ")]
+def _left_out(hosts: int, there: int, later: pd.DataFrame) -> str:
+    """So many hosts, with so many stretches, and what begins after the dotted line."""
+    told = [f"{hosts} more hosts with {there} stretches"] if hosts else []
+    if len(later):
+        since = words.duration(later["taken_ns"].iloc[0])
+        told.append(f"{len(later)} more stretches, from the dotted line on ({since})")
     return f" Not shown: {words.and_list(told)}." if told else ""
 
 

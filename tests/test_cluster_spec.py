@@ -1,12 +1,14 @@
 """Clusters of experiment files: what is allowed, what is refused and how; traces and draws."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from analysis import cluster_plots, report
 from basics.errors import BadInput
 from testbed.spec import Experiment, load
 from tests.conftest import giveway
@@ -224,7 +226,9 @@ def test_every_format_names_the_cell_that_is_wrong(
     assert str(path) in str(caught.value)
 
 
-def test_a_run_of_a_cluster_leaves_tables_numbers_and_pictures(tmp_path: Path) -> None:
+def test_a_run_of_a_cluster_leaves_tables_numbers_and_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "cluster.yaml"
     placements = "placements: [fifo, {placement: fifo, blocking: false}, las]"
     path.write_text(
@@ -247,3 +251,8 @@ def test_a_run_of_a_cluster_leaves_tables_numbers_and_pictures(tmp_path: Path) -
     assert page.count("Gantt chart of hosts") == 3
     assert "Share of jobs that are done within a time" in page
     assert "flow completion time" not in page  # there are no flows
+    assert "Not shown" not in page
+    monkeypatch.setattr(cluster_plots, "MOST_BARS", 10)  # a chart that ends early says where
+    report.write(out)
+    page = (out / "report.html").read_text()
+    assert len(re.findall(r"more stretches, from the dotted line on \([\d.]+", page)) >= 3
