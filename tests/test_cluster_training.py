@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -91,6 +92,16 @@ COLUMNS = {
 def rows(table: str, found: list[Any]) -> Iterator[dict[str, Any]]:
     names = COLUMNS.get(table, "").split()
     return (dict(zip(names, row, strict=False)) for row in found)
+
+
+def tables(run: Path) -> dict[str, list[dict[str, Any]]]:
+    """A sealed run's tables, row by row, by the names that the simulation's have here."""
+    return {
+        name: pd.read_parquet(run / f"{name}.parquet")
+        .rename(columns={"size_byte": "byte"})
+        .to_dict("records")
+        for name in COLUMNS
+    }
 
 
 def demand_right(found: dict[str, list[dict[str, Any]]], demands: int = 2) -> None:
