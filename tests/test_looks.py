@@ -1,10 +1,17 @@
 """How policies appear in reports: told apart as long as there is anything to do so by."""
 
+from pathlib import Path
+
+import pandas as pd
 import pytest
 
 from analysis.look import MARKERS, looks_of
+from analysis.metrics import TRAINING, headline
 from analysis.metrics.unit import TIME
+from analysis.sweep import Grid
 from analysis.sweep_plots import Curve, MapField, lines
+from analysis.sweep_report import Headline, answer
+from analysis.words import SPACE
 from testbed.spec import load
 from tests.conftest import REPOSITORY
 
@@ -43,3 +50,20 @@ def test_lines_without_values_say_so_and_have_no_unit(value: float | None, said:
     assert ("nothing was measured" in found.svg) == said
     assert ("mean iteration (ns)" in found.svg) is False
     assert ("mean iteration (s)" in found.svg) != said
+
+
+def test_a_sweep_says_where_too_little_was_measured_to_tell(tmp_path: Path) -> None:
+    iteration = headline(TRAINING)
+    path = iteration.path("job")
+    points = {(at,): tmp_path for at in "123"}
+    grid = Grid(tmp_path, "grid", "", "fluid", "", (), points, ("a", "b"), (0,))
+    changes = [(0.05, 0.04, 0.06), (1.39, None, None), (0.0, -0.01, 0.01)]
+    grid.__dict__["summaries"] = {("1",): {"policies": {"a": {"title": "A"}, "b": {"title": "B"}}}}
+    grid.__dict__["table"] = pd.DataFrame(
+        [
+            {"metric": path, "policy": "b", "change": one, "change_low": low, "change_high": high}
+            for one, low, high in changes
+        ]
+    )
+    said = answer(grid, {path: Headline(iteration, "Iteration time")}).replace(SPACE, " ")
+    assert said.endswith("is clearly longer at 1 (by up to 5.0 %) (too few to tell at 1).")
