@@ -14,7 +14,7 @@ from analysis.look import Look, Picture, colour, new_figure, picture, styled
 from analysis.metrics import Floats, quantile
 from analysis.plots import cdf, log_ticks
 
-MOST_HOSTS, MOST_BARS = 40, 4000  # of a chart; more cannot be told apart
+MOST_HOSTS, MOST_BARS = 40, 8000  # of a chart; more cannot be told apart
 COLOURS = 6  # in turns, so that a job differs from its neighbours
 
 
