@@ -213,7 +213,7 @@ def _finding(whose: str, verb: str, entry: dict[str, Any]) -> str:
         ends = percent_interval(interval, signed=False)
         return f"{whose} take {size} longer on average (95{SPACE}% interval {ends})"
     if kind == "few":
-        return f"{whose} are too few to tell ({percent(entry['change'])})"
+        return f"{whose} changed by {percent(entry['change'])}, but are too few to tell"
     ends = percent_interval(interval)
     return f"{whose} show no clear change ({percent(entry['change'])}, 95{SPACE}% interval {ends})"
 

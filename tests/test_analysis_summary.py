@@ -229,6 +229,7 @@ def test_a_single_flow_or_iteration_is_no_certainty(tmp_path: Path) -> None:
     assert change["flows.all.fct_mean"]["interval_95"] == [None, None]
     assert change["training.resnet50.iteration_mean"]["interval_95"] == [None, None]
     assert found["answer"].count("too few to tell") == 2
+    assert "changed by" in found["answer"]
 
 
 def test_one_policy_has_nothing_to_compare(tmp_path: Path) -> None:
