@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -196,6 +196,7 @@ def test_no_interval_is_broken_in_a_terminal_of_80_columns(tmp_path: Path) -> No
 
 
 @given(low=st.floats(0.01, 1e4), factor=st.floats(1.05, 1000))
+@example(low=101.0, factor=51.0)  # of powers of ten there is 1000 alone
 @settings(max_examples=60, deadline=None)
 def test_a_log_axis_has_two_numbers_however_short_it_is(low: float, factor: float) -> None:
     axes = Figure().add_subplot()
