@@ -1,11 +1,14 @@
 """What of the kernel's source is changed, each line with its reason: an exact clock, and speed."""
 
+from pathlib import Path
+
 from workloads.sockets import TCP_DRAIN
 
 HZ = 250
 TICK_NS = 10**9 // HZ  # the shortest time of its timers that are not exact, TCP's among them
+OWN_CONTROLS = frozenset({"mltcp"})  # congestion controls that Linux does not have
 
-# File, text in the source, text in its place.
+# File, text in the source, text in its place. No text in the source: a new file.
 EDITS = (
     # The clock counts nanoseconds, not units of 256 ns, and reading it takes 1 ns, not 256.
     ("arch/um/include/linux/time-internal.h",
@@ -87,4 +90,9 @@ void tcp_data_ready(struct sock *sk)
 \tif (tcp_sk(sk)->drain && !sock_flag(sk, SOCK_DONE))
 \t\treturn;
 """),
+    # A congestion control for training jobs, which Linux does not have; who does not choose it
+    # does not meet it.
+    ("net/ipv4/tcp_mltcp.c", "", Path(__file__).with_name("tcp_mltcp.c").read_text()),
+    ("net/ipv4/Makefile", "obj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o\n",
+     "obj-$(CONFIG_TCP_CONG_CUBIC) += tcp_cubic.o\nobj-y += tcp_mltcp.o\n"),
 )  # fmt: skip
