@@ -19,8 +19,8 @@
 
 struct mltcp {
 	u64	first;	/* bytes acknowledged when this iteration began */
-	u64	whole;	/* bytes of the iteration before it, 0 until there was one */
-	u32	pause;	/* before this iteration, in jiffies */
+	u64	whole;	/* bytes of the last whole iteration, 0 until there was one */
+	u32	pause;	/* that ended it, in jiffies */
 };
 
 static void mltcp_init(struct sock *sk)
@@ -39,13 +39,18 @@ static void mltcp_cwnd_event_tx_start(struct sock *sk)
 	u64 sent = tp->bytes_acked - ca->first;
 	u32 pause = tcp_jiffies32 - tp->lsndtime;
 
+	if (!pause)
+		return;
+	if (sent < MLTCP_LEAST(tp)) {
+		ca->first = tp->bytes_acked;
+		return;
+	}
 	/* Pauses within an iteration are shorter than half of those between two. If they were longer
 	 * once, twice an iteration's bytes without such a pause say that a new one must be found.
 	 */
-	if (!pause || (2 * pause <= ca->pause && !(ca->whole && sent > 2 * ca->whole)))
+	if (2 * pause <= ca->pause && sent <= 2 * ca->whole)
 		return;
-	if (sent >= MLTCP_LEAST(tp))
-		ca->whole = sent;
+	ca->whole = sent;
 	ca->pause = pause;
 	ca->first = tp->bytes_acked;
 }
