@@ -19,10 +19,13 @@ EDITS = (
     ("arch/um/kernel/time.c", "\tdelta += 1;\n", ""),
     # tc hands over delays and bursts in ticks: of 1 ns, not of 64 ns (10 us became 9.984 us).
     ("include/net/pkt_sched.h", "PSCHED_SHIFT\t\t\t6", "PSCHED_SHIFT\t\t\t0"),
-    # Randomness comes from the kernel's command line and the virtual clock, not from the host
-    # nor from the moment at which one of its signals arrived.
+    # Randomness comes from the kernel's command line, not from the host, nor from the moment at which
+    # one of its signals arrived, nor from the virtual clock, which would be stirred in whenever an
+    # interface comes up: a system call more in a program's start, and fq-codel would hash otherwise.
     ("arch/um/os-Linux/util.c",
      "return getrandom(buf, len, flags);", "memset(buf, 0, len);\n\treturn len;"),
+    ("drivers/char/random.c", "#include <asm/io.h>\n",
+     "#include <asm/io.h>\n\n#undef random_get_entropy\n#define random_get_entropy() 0UL\n"),
     ("kernel/irq/handle.c", "\tadd_interrupt_randomness(desc->irq_data.irq);\n", ""),
     # TCP's shortest timers are two ticks: 8 ms as on Debian's own kernel, not 20 ms.
     ("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100", f"config HZ\n\tint\n\tdefault {HZ}"),
@@ -90,6 +93,10 @@ void tcp_data_ready(struct sock *sk)
 \tif (tcp_sk(sk)->drain && !sock_flag(sk, SOCK_DONE))
 \t\treturn;
 """),
+    # Who listens at a port of the kernel's choice gets the first free one and not a drawn one: of two
+    # ranks on a host, Gloo lets the one with the larger port call the other.
+    ("net/ipv4/inet_connection_sock.c", "\toffset = get_random_u32_below(remaining);\n",
+     "\toffset = 0;\n"),
     # A congestion control for training jobs, which Linux does not have; who does not choose it
     # does not meet it.
     ("net/ipv4/tcp_mltcp.c", "", Path(__file__).with_name("tcp_mltcp.c").read_text()),
