@@ -19,9 +19,9 @@ EDITS = (
     ("arch/um/kernel/time.c", "\tdelta += 1;\n", ""),
     # tc hands over delays and bursts in ticks: of 1 ns, not of 64 ns (10 us became 9.984 us).
     ("include/net/pkt_sched.h", "PSCHED_SHIFT\t\t\t6", "PSCHED_SHIFT\t\t\t0"),
-    # Randomness comes from the kernel's command line, not from the host, nor from the moment at which
-    # one of its signals arrived, nor from the virtual clock, which would be stirred in whenever an
-    # interface comes up: a system call more in a program's start, and fq-codel would hash otherwise.
+    # Randomness comes from the kernel's command line, not from the host, nor from the moment at
+    # which one of its signals arrived, nor from the virtual clock, which would be stirred in when an
+    # interface comes up: a system call more at a program's start, and fq-codel hashes otherwise.
     ("arch/um/os-Linux/util.c",
      "return getrandom(buf, len, flags);", "memset(buf, 0, len);\n\treturn len;"),
     ("drivers/char/random.c", "#include <asm/io.h>\n",
@@ -93,11 +93,11 @@ void tcp_data_ready(struct sock *sk)
 \tif (tcp_sk(sk)->drain && !sock_flag(sk, SOCK_DONE))
 \t\treturn;
 """),
-    # Who listens at a port of the kernel's choice gets the first free one and not a drawn one: of two
-    # ranks on a host, Gloo lets the one with the larger port call the other.
+    # Who listens at a port of the kernel's choice gets the first free one and not a drawn one: of
+    # two ranks on a host, Gloo lets the one with the larger port call the other.
     ("net/ipv4/inet_connection_sock.c", "\toffset = get_random_u32_below(remaining);\n",
      "\toffset = 0;\n"),
-    # Code and data lie within 2 GiB here, and nothing is loaded later: 4 to 8 % less processor time.
+    # Code and data lie within 2 GiB, and nothing is loaded later: 4 to 8 % less processor time.
     # The kernel is 151 pages smaller by that. TCP's largest buffers go by what is free at boot, and
     # count without them: results are those of before.
     ("arch/um/Makefile", "KBUILD_CFLAGS += -mcmodel=large", "KBUILD_CFLAGS += -mcmodel=small"),
