@@ -20,7 +20,7 @@ EDITS = (
     # tc hands over delays and bursts in ticks: of 1 ns, not of 64 ns (10 us became 9.984 us).
     ("include/net/pkt_sched.h", "PSCHED_SHIFT\t\t\t6", "PSCHED_SHIFT\t\t\t0"),
     # Randomness comes from the kernel's command line, not from the host, nor from the moment at
-    # which one of its signals arrived, nor from the virtual clock, which would be stirred in when an
+    # which one of its signals arrived, nor from the virtual clock, which is stirred in when an
     # interface comes up: a system call more at a program's start, and fq-codel hashes otherwise.
     ("arch/um/os-Linux/util.c",
      "return getrandom(buf, len, flags);", "memset(buf, 0, len);\n\treturn len;"),
