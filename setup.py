@@ -18,6 +18,7 @@ KINDS = (
     "mplstyle",
     "config",
     "sh",
+    "c",
     "yaml",
     "json",
     "md",

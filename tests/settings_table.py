@@ -344,6 +344,7 @@ EXPERIMENT = (
             Changes("nodes", "the route of every host", to=("tcp=reno",)),
             Changes("nodes", "for dctcp, marks at switches"),
             lacks("bbr", "has no TCP congestion control bbr", "bbr", "tcp=bbr"),
+            lacks("mltcp", "has no TCP congestion control mltcp", "mltcp", "tcp=mltcp"),
             lacks("codel", "tcp: dctcp needs the codel qdisc", "dctcp", "tcp=dctcp"),
         ),
         (
@@ -354,6 +355,7 @@ EXPERIMENT = (
             Changes("records", "dctcp: queues end where switches would mark"),
             Changes("records", "reno: how windows grow and shrink", to=("tcp=reno",)),
             Refused(("tcp=bbr",), "tcp: bbr is not simulated, only cubic,", "bbr"),
+            Refused(("tcp=mltcp",), "tcp: mltcp is not simulated, only cubic,", "mltcp"),
         ),
     ),
     row(

@@ -372,3 +372,16 @@ def test_a_cache_that_cannot_be_is_one_line(where: str) -> None:
     assert done.returncode == 3, done.stderr
     assert "set GIVEWAY_CACHE to a folder of your own" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_edit_that_adds_a_file_to_the_kernel_replaces_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "EDITS", (("new.c", "", "int a;\n"), ("old.c", "1", "2")))
+    (tmp_path / "old.c").write_text("1\n")
+    build._edit(tmp_path)
+    assert (tmp_path / "new.c").read_text() == "int a;\n"
+    assert (tmp_path / "old.c").read_text() == "2\n"
+    (tmp_path / "old.c").write_text("1\n")
+    with pytest.raises(CannotRun, match=r"new\.c: .* this recipe is too old"):
+        build._edit(tmp_path)

@@ -285,7 +285,7 @@ REFUSED = [
     ("name=..", "name", "letters, digits"),
     ("name=12", "name", "letters, digits"),
     ("question=[]", "question", "text"),
-    ("tcp=vegas", "tcp.control", "cubic, reno, bbr, dctcp"),
+    ("tcp=vegas", "tcp.control", "cubic, reno, bbr, dctcp, mltcp"),
     ("offload=maybe", "offload", "on, off or auto"),
     ("dilation=0.5", "dilation", "auto or a number from 1"),
     ("dilation=.inf", "dilation", "auto or a number from 1"),
@@ -520,7 +520,7 @@ def experiments(draw: st.DrawFn) -> dict[str, Any]:
                 "change": f"at least {draw(st.decimals(-100, 900, places=2))} %",
             }
         ],
-        "tcp": draw(st.sampled_from(["cubic", "reno", "bbr", "dctcp"])),
+        "tcp": draw(st.sampled_from(["cubic", "reno", "bbr", "dctcp", "mltcp"])),
         "offload": draw(st.sampled_from([True, False, "auto"])),
         "dilation": draw(st.just("auto") | st.floats(1, 1e6)),
     }

@@ -146,3 +146,32 @@ def test_the_shortest_timeout_is_what_was_asked_in_whole_ticks(tmp_path: Path) -
         longest_ms[rto_min] = (flows.end_ns - flows.start_ns).max() / 1e6
         assert network.get("tcp_rto_min_ns") == {"5 ms": 8_000_000}.get(rto_min)
     assert longest_ms["auto"] > 200 > longest_ms["5 ms"], longest_ms
+
+
+PAIR = """
+name: pair
+topology: {kind: tor, hosts: 2, rate: 1068700 kbit/s, delay: 10 us, queue: 100 packets}
+duration: 6 s
+training:
+  - {name: a, bytes: 25 MB, compute: 300 ms, fusion: 1 GB}
+  - {name: b, bytes: 25 MB, compute: 300 ms, fusion: 1 GB}
+policies: [fifo]
+seeds: [0]
+"""
+ALONE_MS = 528  # an iteration of a job that has the network for itself, with Reno
+
+
+@pytest.mark.virtual
+def test_jobs_slide_apart_within_ten_iterations_under_mltcp_alone(tmp_path: Path) -> None:
+    (tmp_path / "pair.yaml").write_text(PAIR)
+    mean_ms = {}
+    for control in ("reno", "mltcp"):
+        out = tmp_path / control
+        told = ("--engine", "virtual", "--out", out, "--set", f"tcp={control}")
+        done = giveway("run", tmp_path / "pair.yaml", *told)
+        assert done.returncode == 0, done.stderr
+        table = pd.read_parquet(out / "fifo" / "seed-0" / "iterations.parquet")
+        late = table[table.iteration.between(7, 8)]
+        mean_ms[control] = (late.end_ns - late.start_ns).mean() / 1e6
+    assert mean_ms["mltcp"] < 1.05 * ALONE_MS, mean_ms
+    assert mean_ms["reno"] > 1.1 * ALONE_MS, mean_ms

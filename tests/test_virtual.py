@@ -165,7 +165,7 @@ def test_priority_queues_with_everything_in_one_band_are_a_fifo(
     assert len(set(digests.values())) == 1, digests
 
 
-@pytest.mark.parametrize("tcp", ["reno", "bbr", "dctcp"])
+@pytest.mark.parametrize("tcp", ["reno", "bbr", "dctcp", "mltcp"])
 def test_every_congestion_control_runs(tcp: str, small_experiment: Path, tmp_path: Path) -> None:
     done = giveway(
         "run", small_experiment, "--out", tmp_path / "out", *RUN, "--set", f"tcp={tcp}",
@@ -202,7 +202,7 @@ seeds: [0]
 
 def test_features_are_those_of_the_configuration() -> None:
     assert {"htb", "prio", "netem", "fq", "fq_codel", "red", "ets", "u32", "pfifo"} <= features()
-    assert {"cubic", "reno", "dctcp", "bbr"} <= tcp_names()
+    assert {"cubic", "reno", "dctcp", "bbr", "mltcp"} <= tcp_names()
     assert all(tc.needs(policy) <= features() for policy in link_policies().values())
 
 

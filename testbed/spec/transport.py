@@ -8,7 +8,7 @@ from basics import units
 from basics.units import shown
 from testbed.spec.values import Spec, above_zero, one_of
 
-CONTROLS = ("cubic", "reno", "bbr", "dctcp")
+CONTROLS = ("cubic", "reno", "bbr", "dctcp", "mltcp")
 # TCP's window is a number of 16 bits shifted by 14 at most, and a buffer is twice a window.
 LARGEST_WINDOW_BYTE = 2**30 - 2**14
 LEAST_WINDOW_BYTE = 4096  # a frame and its bookkeeping; the kernel's own least

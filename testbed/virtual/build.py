@@ -194,8 +194,8 @@ def _version(source: Path, output: Path) -> str:
 def _edit(source: Path) -> None:
     for name, old, new in EDITS:
         path = source / name
-        text = path.read_text()
-        if text.count(old) != 1:
+        text = path.read_text() if old else ""
+        if path.exists() != bool(old) or text.count(old) != 1:
             raise CannotRun(
                 f"{path}: {old.strip()!r} is not there once: this recipe is too old; {HINT}"
             )

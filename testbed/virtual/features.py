@@ -1,7 +1,9 @@
-"""What the guest's kernel can do, read from the configuration that it is built from."""
+"""What the guest's kernel can do, read from what it is built from."""
 
 from functools import cache
 from pathlib import Path
+
+from testbed.virtual.edits import OWN_CONTROLS
 
 FRAGMENT = Path(__file__).with_name("kernel.config")
 _BUILT_IN = {"pfifo"}  # no option of their own
@@ -33,4 +35,4 @@ def tcp_names() -> frozenset[str]:
         for option in _options()
         if option.startswith("CONFIG_TCP_CONG_")
     }
-    return frozenset(names - {"advanced"} | {"reno"})
+    return frozenset(names - {"advanced"} | {"reno"} | OWN_CONTROLS)
