@@ -10,7 +10,7 @@ until something changes there. What comes out is what `wait_at` gives, to the bi
 """
 
 from testbed.fluid import tcp
-from testbed.fluid.inner import inner
+from testbed.fluid.inner import inlined, inner
 from testbed.fluid.queues import backlog, hop_of, wait_at
 from testbed.fluid.state import ISOLATES, SLOW_START, STAMP, Scratch, Table
 from testbed.fluid.waits import SURELY
@@ -60,24 +60,24 @@ def look(c: Table, w: Table, x: Scratch, link: int) -> None:
     w.at_least[link], w.looked_level[link] = kept, highest
 
 
-@inner
+@inlined
 def most_kept(c: Table, one: int) -> float:
     """A connection keeps no more than this waiting."""
     return 0.0 if c.split[one] else c.left[one]
 
 
-@inner
+@inlined
 def joined(c: Table, w: Table, one: int, link: int) -> None:
     if c.bottleneck[one] >= 0 or c.rate[one] != 0.0:
         disturb(w, link)
 
 
-@inner
+@inlined
 def left(c: Table, w: Table, one: int, link: int) -> None:
     w.at_least[link] -= most_kept(c, one)
 
 
-@inner
+@inlined
 def disturb(w: Table, link: int) -> None:
     """Something changed at a link that can add to what waits, or take from it."""
     w.quiet_at[link] = w.looked_at[link] = -1
