@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.fluid import tcp
-from testbed.fluid.inner import inner, makes_arrays
+from testbed.fluid.inner import inlined, inner, makes_arrays
 from testbed.fluid.queues import backlog, hop_of, wait_ahead, wait_at, wait_back
 from testbed.fluid.state import AVOIDANCE, ISOLATES, SLOW_START, Floats, Integers, Scratch, Table
 
@@ -111,7 +111,7 @@ def limit_by_row(c: Table, w: Table, x: Scratch, members: int) -> None:
             r.fresh[link] = 0
 
 
-@inner
+@inlined
 def wait_in_row(c: Table, w: Table, x: Scratch, r: Rows, link: int, level: int, one: int) -> float:
     """As `wait_at`."""
     if r.begins[link] < 0:
