@@ -80,30 +80,3 @@ def wait_at(
         other = c.after[other, hop]
     # Acknowledgements are among what waits. And who waits for a message comes after it, not before.
     return min(ahead, w.limit[link]) * (1.0 + tcp.ACK_SHARE) / w.capacity[link]
-
-
-@inner
-def wait_ahead(c: Table, w: Table, x: Scratch, one: int) -> float:
-    """How long the packets of a connection wait on their way, behind others."""
-    total = longest = 0.0
-    c.busiest[one] = -1
-    for hop in range(c.hops[one]):
-        wait = wait_at(c, w, x, c.path[one, hop], c.level[one, hop], one)
-        total += wait
-        if wait > longest:
-            longest = wait
-            c.busiest[one] = hop
-    c.wait[one] = total
-    return total
-
-
-@inner
-def wait_back(c: Table, w: Table, x: Scratch, one: int) -> float:
-    """How long its acknowledgements wait."""
-    total = 0.0
-    hops = c.hops[one]
-    for hop in range(hops):
-        level = c.ack_level[one] if c.ack_level[one] >= 0 else c.level[one, hops - 1 - hop]
-        total += wait_at(c, w, x, c.back[one, hop], level, -1)
-    c.wait_back[one] = total
-    return total
