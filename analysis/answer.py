@@ -40,7 +40,8 @@ def _compared(summary: dict[str, Any]) -> str:
     first, others = policies[labels[0]], [policies[label] for label in labels[1:]]
     size = _size(others)
     best_by = _judged_by(size, others)
-    chosen = min(others, key=lambda entry: _point(entry, best_by) if best_by else 0.0)
+    better = [e for e in others if best_by and verdict(e["change"][best_by]) == "better"]
+    chosen = min(better or others, key=lambda entry: _point(entry, best_by) if best_by else 0.0)
     several = len(others) > 1 and best_by is not None
     label = next(label for label in labels if policies[label] is chosen)
     trainers = _trainers(summary["tenants"], label)
@@ -51,9 +52,11 @@ def _compared(summary: dict[str, Any]) -> str:
         return _sentence(caution + "nothing in the measured window can be compared.")
     if several and best_by:
         whose = _whose(size) if size else "jobs"
+        compared = f"of {len(others)} policies compared with {first['title']}, "
         opening = (
-            f"of {len(others)} policies compared with {first['title']}, "
-            f"{chosen['title']} is best for {whose}: "
+            f"{compared}{chosen['title']} is best for {whose}: "
+            if better
+            else f"{compared}none is clearly better for {whose}; under {chosen['title']}, "
         )
     else:
         opening = f"under {chosen['title']} instead of {first['title']}, "
@@ -210,7 +213,7 @@ def _finding(whose: str, verb: str, entry: dict[str, Any]) -> str:
         ends = percent_interval(interval, signed=False)
         return f"{whose} take {size} longer on average (95{SPACE}% interval {ends})"
     if kind == "few":
-        return f"{whose} are too few to tell ({percent(entry['change'])})"
+        return f"{whose} changed by {percent(entry['change'])}, but are too few to tell"
     ends = percent_interval(interval)
     return f"{whose} show no clear change ({percent(entry['change'])}, 95{SPACE}% interval {ends})"
 

@@ -14,8 +14,7 @@ from analysis.look import Look, Picture, colour, new_figure, picture, styled
 from analysis.metrics import Floats, quantile
 from analysis.plots import cdf, log_ticks
 
-MOST_HOSTS, MOST_BARS = 40, 4000  # of a chart; more cannot be told apart
-HOUR_NS = 3600e9
+MOST_HOSTS, MOST_BARS = 40, 8000  # of a chart; more cannot be told apart
 COLOURS = 6  # in turns, so that a job differs from its neighbours
 
 
@@ -40,7 +39,7 @@ def completions(results: Results, looks: Mapping[str, Look]) -> Picture:
     }
     known = [values[~np.isnan(values)] for values in times.values()]
     longest = max((float(values.max()) for values in known if len(values)), default=1.0)
-    length, unit = _time_unit(longest)
+    length, unit = words.time_unit(longest)
     figure, axes = new_figure()
     medians = []
     for (label, values), finished in zip(times.items(), known, strict=True):
@@ -77,8 +76,11 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     assert plan.cluster is not None
     stretches = run.table("stretches")
     hosts = [f"h{host + 1}" for host in range(plan.cluster["hosts"])]
-    shown = stretches[stretches["host"].isin(hosts[:MOST_HOSTS])].head(MOST_BARS)
-    length, unit = _time_unit(end_ns)
+    here = stretches[stretches["host"].isin(hosts[:MOST_HOSTS])].sort_values(
+        "taken_ns", kind="stable"
+    )
+    shown, later = here.iloc[:MOST_BARS], here.iloc[MOST_BARS:]
+    length, unit = words.time_unit(end_ns)
     rows = min(len(hosts), MOST_HOSTS)
     figure, axes = new_figure(0.9 + 0.16 * rows)
     numbers = {job: at for at, job in enumerate(run.table("submissions")["job"])}
@@ -91,7 +93,9 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"time ({unit})")
     axes.set_title(look.title)
-    left_out = _left_out(len(hosts) - rows, len(stretches), len(shown))
+    if len(later):
+        axes.axvline(later["taken_ns"].iloc[0] / length, color=colour("ink"), linestyle=":")
+    left_out = _left_out(len(hosts) - rows, len(stretches) - len(here), later)
     alt = (
         f"Gantt chart of hosts under {look.title}, seed {run.seed}: {len(shown)} stretches of "
         f"tasks on {rows} hosts.{left_out}"
@@ -99,14 +103,12 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     return picture(figure, f"cluster-gantt-{number}", alt, left_out.strip())
 
 
-def _time_unit(longest_ns: float) -> tuple[float, str]:
-    """As elsewhere, but hours where there are many seconds."""
-    return (HOUR_NS, "h") if longest_ns > 3 * HOUR_NS else words.time_unit(longest_ns)
-
-
-def _left_out(hosts: int, stretches: int, shown: int) -> str:
-    parts = [f"{hosts} more hosts" if hosts else "", f"{stretches - shown} more stretches"]
-    told = [part for part in parts if part and not part.startswith("0 ")]
+def _left_out(hosts: int, there: int, later: pd.DataFrame) -> str:
+    """So many hosts, with so many stretches, and what begins after the dotted line."""
+    told = [f"{hosts} more hosts with {there} stretches"] if hosts else []
+    if len(later):
+        since = words.duration(later["taken_ns"].iloc[0])
+        told.append(f"{len(later)} more stretches, from the dotted line on ({since})")
     return f" Not shown: {words.and_list(told)}." if told else ""
 
 

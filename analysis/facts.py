@@ -24,10 +24,7 @@ def facts_of(results: Results) -> list[tuple[str, str]]:
     begin, end = plan.window_ns
     facts = [
         ("Seeds", ", ".join(str(seed) for seed in plan.seeds)),
-        (
-            "Measured window",
-            f"{begin / 1e9:g} s to {end / 1e9:g} s of {plan.duration_ns / 1e9:g} s",
-        ),
+        ("Measured window", measured_window(begin, end, plan.duration_ns)),
         ("Engine", _distinct(manifest.get("engine") for manifest in manifests)),
         ("Dilation", _distinct(_dilation(manifest.get("dilation")) for manifest in played)),
         ("Kernel", _distinct(manifest.get("kernel") for manifest in manifests)),
@@ -52,6 +49,12 @@ def facts_of(results: Results) -> list[tuple[str, str]]:
 
 def is_simulated(run: SealedRun) -> bool:
     return bool(run.fidelity["verdict"] == "simulated")
+
+
+def measured_window(begin_ns: int, end_ns: int, duration_ns: int) -> str:
+    length, unit = words.time_unit(duration_ns)
+    begin, end, whole = (f"{ns / length:.6g} {unit}" for ns in (begin_ns, end_ns, duration_ns))
+    return f"{begin} to {end} of {whole}"
 
 
 def _tcp(network: Mapping[str, Any]) -> str | None:

@@ -35,6 +35,8 @@ COLOURS = {
     "policy-3": ("#009e73", "#2ec4a0"),
     "policy-4": ("#aa4499", "#dd8fd0"),
     "policy-5": ("#b58900", "#f0c040"),
+    "policy-6": ("#7a4b2a", "#c79a78"),
+    "policy-7": ("#3d9fc7", "#a6dcf2"),
     "class-all": ("#8a94a0", "#7d8894"),
     "class-high": ("#322d73", "#d9d6ff"),
     "class-middle": ("#7c76c0", "#938ce0"),
@@ -54,9 +56,12 @@ COLOURS = {
     "sooner": ("#1f78b8", "#3d8fd1"),  # blue and orange: everybody can tell them apart
     "later": ("#e07b16", "#d9812b"),
 }
-DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-MARKERS = ("o", "s", "D", "^", "v", "P")
-MARKS = ("●", "■", "◆", "▲", "▼", "✚")  # the same markers for legends made of text
+DASHES: tuple[Any, ...] = (
+    "-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)), (0, (8, 2, 1, 2)),
+)  # fmt: skip
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<")
+MARKS = ("●", "■", "◆", "▲", "▼", "✚", "✖", "◀")  # the same markers for legends made of text
+FEW = 6  # of arms: more that are crossed are told apart by what they are made of
 
 
 @dataclass(frozen=True)
@@ -106,10 +111,10 @@ def looks_of(titles: Mapping[str, str]) -> dict[str, Look]:
 def _places(labels: Sequence[str]) -> list[tuple[int, int]]:
     """The numbers of each one's colour and marker: both its own, as long as there are enough.
 
-    Where policies are crossed with transfer policies, there are soon more: then each policy has a
+    Where policies are crossed with transfer policies, there are soon many: then each policy has a
     colour, and each transfer policy a marker.
     """
-    if len(labels) <= len(MARKERS) or not all("+" in label for label in labels):
+    if len(labels) <= FEW or not all("+" in label for label in labels):
         return [(at, at) for at in range(len(labels))]
     crossed = [label.partition("+")[::2] for label in labels]
     policies, transfers = (list(dict.fromkeys(names)) for names in zip(*crossed, strict=True))

@@ -262,7 +262,7 @@ def log_ticks(axes: Any) -> None:
     """Of a logarithmic x axis: two numbers at least, however short it is."""
     low, high = axes.get_xlim()
     decades = np.log10(high / low) if low > 0 else 1.0
-    steps = (1.0, 2.0, 5.0) if decades < 1.7 else (1.0,)
+    steps = (1.0, 2.0, 5.0) if decades < 2 else (1.0,)
     narrow = decades < ALL_STEPS  # else the steps may have one number there, or none
     log = LogLocator(base=10, subs=steps, numticks=8)
     axes.xaxis.set_major_locator(MaxNLocator(4) if narrow else log)

@@ -16,6 +16,7 @@ from analysis.metrics import Better, Unit, axis_label
 
 MOST_TEXTS = 12  # columns of a map that still leave room for numbers
 MOST_TICKS = 12
+NOTHING = "nothing was measured"
 MOST_LETTERS = 60  # of all labels below a picture that still fit side by side
 STRONG = 0.1  # a change that may have the strongest colour, if no other is larger
 
@@ -152,10 +153,13 @@ def lines(
             for cell in curve.values.values()
             if cell.value is not None
         ),
-        default=1.0,
+        default=None,
     )
-    length, symbol = unit.axis(largest)
+    length, symbol = unit.axis(largest) if largest is not None else (1.0, "")
     figure, axes = new_figure(2.5)
+    if largest is None:
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=axes.transAxes)
     said = []
     for curve in curves:
         at = [x for x, label in enumerate(labels) if _value(curve, label) is not None]
@@ -172,7 +176,7 @@ def lines(
             color=curve.look.colour, linestyle=curve.look.dash, marker=curve.look.marker,
         )  # fmt: skip
         told = ", ".join(f"{labels[x]} {value:.3g}" for x, value in zip(at, values, strict=True))
-        said.append(f"{curve.look.title}: {told}")
+        said.append(f"{curve.look.title}: {told or NOTHING}")
     axis_title, labels = with_unit(axis_title, labels)
     shown, texts = _ticks(labels)
     crowded = sum(len(text) + 2 for text in texts) > MOST_LETTERS

@@ -101,11 +101,9 @@ def answer(grid: Grid, headline: Mapping[str, Headline]) -> str:
             ]
             title = shown.title
             name = title if title[:2].isupper() else title[0].lower() + title[1:]
-            found.append(
-                f"{name} is clearly {words.and_list(told)}"
-                if told
-                else f"{name} shows no clear change"
-            )
+            few = int((rows["change"].notna() & rows["change_high"].isna()).sum())
+            said = f"is clearly {words.and_list(told)}" if told else "shows no clear change"
+            found.append(f"{name} {said}" + (f" (too few to tell at {few})" if few else ""))
         sentences.append(
             f"Under {grid.title_of(label)} instead of {grid.title_of(grid.policies[0])}, of "
             f"{len(grid.points)} points: {'; '.join(found)}."

@@ -1,16 +1,19 @@
 """Numbers in words, the same in the terminal, the report and the answer."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 NONE = "\N{EN DASH}"
 UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+HOUR_NS = 3600e9
+MANY_SECONDS_NS = 3 * HOUR_NS  # from here on, hours read better
 
 Interval = Sequence[float | None] | None
 Units = Sequence[tuple[float, str]]  # how large, and its name; the largest first
+UnitOf = Callable[[float], tuple[float, str]]  # which of them reads best for a value
 MANY_JOBS = 4  # more are not listed one by one
 
 
@@ -22,6 +25,8 @@ SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 def time_unit(largest_ns: float) -> tuple[float, str]:
     """The unit in which a time of this size reads best: (its length in ns, its name)."""
+    if abs(largest_ns) >= MANY_SECONDS_NS:
+        return HOUR_NS, "h"
     return _largest(UNITS, largest_ns)
 
 
@@ -31,19 +36,19 @@ def bit_rate_unit(largest_bps: float) -> tuple[float, str]:
 
 def duration(ns: float | None) -> str:
     """1234567 -> 1.23 ms."""
-    return _measured(ns, UNITS)
+    return _measured(ns, time_unit)
 
 
 def duration_interval(interval: Interval) -> str:
-    return _between(interval, UNITS)
+    return _between(interval, time_unit)
 
 
 def bit_rate(bps: float | None) -> str:
-    return _measured(bps, RATES)
+    return _measured(bps, bit_rate_unit)
 
 
 def bit_rate_interval(interval: Interval) -> str:
-    return _between(interval, RATES)
+    return _between(interval, bit_rate_unit)
 
 
 def size_unit(largest_byte: float) -> tuple[float, str]:
@@ -51,30 +56,30 @@ def size_unit(largest_byte: float) -> tuple[float, str]:
 
 
 def size(byte: float | None) -> str:
-    return _measured(byte, SIZES)
+    return _measured(byte, size_unit)
 
 
 def size_interval(interval: Interval) -> str:
-    return _between(interval, SIZES)
+    return _between(interval, size_unit)
 
 
 def _largest(units: Units, value: float) -> tuple[float, str]:
     return next((unit for unit in units if abs(value) >= unit[0]), units[-1])
 
 
-def _measured(value: float | None, units: Units) -> str:
+def _measured(value: float | None, unit: UnitOf) -> str:
     if value is None or not math.isfinite(value):
         return NONE
-    length, name = _largest(units, float(f"{value:.3g}"))
+    length, name = unit(float(f"{value:.3g}"))
     return f"{three_digits(value / length)}{SPACE}{name}"
 
 
-def _between(interval: Interval, units: Units) -> str:
+def _between(interval: Interval, unit: UnitOf) -> str:
     ends = known(interval)
     if ends is None:
         return ""
     low, high = ends
-    length, name = _largest(units, float(f"{high:.3g}"))
+    length, name = unit(float(f"{high:.3g}"))
     return f"{three_digits(low / length)} to {three_digits(high / length)}{SPACE}{name}"
 
 

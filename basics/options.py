@@ -162,6 +162,16 @@ def keywords(options: Options, values: Values) -> dict[str, Value]:
     return {options[name].keyword(name): value for name, value in known.items()}
 
 
+def told(options: Options, values: Values) -> dict[str, str]:
+    """What is not so by default, as people read it: {"blocking": "false", "slice": "10 s"}."""
+    usual = defaults(options)
+    other = {name: value for name, value in values.items() if value != usual.get(name)}
+    return {
+        name: str(said).lower() if isinstance(said, bool) else str(said)
+        for name, said in written(options, other).items()
+    }
+
+
 def described(options: Options) -> list[str]:
     """A line for each, for `giveway list`."""
     return [f"{name}: {option.meaning} ({option.allowed})" for name, option in options.items()]

@@ -12,8 +12,7 @@ wanted=$(cat requirements-dask.txt requirements.txt | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2> /dev/null)" != "$wanted" ] || ! .venv/bin/python -c 'import distributed' 2> /dev/null; then
     say "installing Dask and what it needs (a few MB)"
     # requirements.txt as constraints: what both need stays at its pinned version
-    .venv/bin/pip install -q --disable-pip-version-check -r requirements-dask.txt -c requirements.txt 2>&1 |
-        { grep -v '^WARNING' || true; }
+    scripts/pip.sh -r requirements-dask.txt -c requirements.txt
     .venv/bin/python -c 'import distributed, dask_jobqueue'
     echo "$wanted" > "$stamp"
 fi

@@ -79,10 +79,8 @@ fi
 wanted=$(cat requirements.txt pyproject.toml | sha256sum | cut -d' ' -f1)
 if [ "$(cat .venv/giveway-installed 2> /dev/null)" != "$wanted" ]; then
     say "installing the pinned Python packages of requirements.txt (a few minutes at the first time)"
-    .venv/bin/pip install -q --disable-pip-version-check -r requirements.txt 2>&1 |
-        { grep -v '^WARNING' || true; }
-    .venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e . 2>&1 |
-        { grep -v '^WARNING' || true; }
+    scripts/pip.sh -r requirements.txt
+    scripts/pip.sh --no-deps --no-build-isolation -e .
     .venv/bin/python -c 'import testbed.cli.commands'
     echo "$wanted" > .venv/giveway-installed
 fi

@@ -4,7 +4,7 @@ giveway sweep experiments/slack-aware.yaml --engine fluid --out runs/slack
 .venv/bin/python -m scripts.slack_table fluid runs/slack
 
 With `virtual`, the tables of the kernel, from the folder of experiments/slack-aware-kernel.yaml or
-a file of kept results.
+a file of kept results. Without a folder, the picture alone, from the table on the page.
 """
 
 import re
@@ -36,28 +36,48 @@ RATIOS, LOADS = ("16", "8", "4", "2"), ("23", "46", "92", "184")
 LOW = "strict-priority"
 OURS = ("slack-aware", "slack-aware-fair", "slack-aware-account")
 COLUMNS = (LOW, "fq-codel", "first-bytes", "slack-aware-1", *OURS)
-# Six looks: the first version, which all later ones dominate, is in the tables only.
-PICTURED = tuple(policy for policy in COLUMNS if policy != "slack-aware-1")
 # The goal of issue 13: bounds against all-low priority (small flows) and against FIFO (the rest).
 MOST_SMALL, MOST_ITERATION = 1.1, 0.01
 KEPT, CHEAP = 0.6, 0.02  # of low's gain, where low costs training less than this
 
 Cell = dict[tuple[str, str], Any]  # a row of the sweep's table by policy and metric
+Changes = dict[str, list[tuple[float, float]]]  # of iterations and small flows in %, cell by cell
+MOST_LEFT = 150  # % of FIFO's mean: the picture ends there
 
 
-def main(engine: str, source: Path) -> None:
-    cells = read(source)
+def main(engine: str, source: Path | None = None) -> None:
+    if source is not None:
+        tables(engine, read(source))
+    pareto(on_page(PAGE.read_text(), engine), engine).savefig(DOCS / picture_of(engine), dpi=130)
+
+
+def tables(engine: str, cells: dict[tuple[str, str], Cell]) -> None:
     order = [(ratio, load) for ratio in RATIOS for load in LOADS if (ratio, load) in cells]
     for policy in run(cells, OURS):
         blocks.write(PAGE, f"{engine} {policy}", "\n".join(goal(cells, order, policy)))
-    picture = DOCS / f"slack-aware-{engine}.png"
     shown_below = [
         "",
-        f"![What small flows are left with against what training pays]({picture.name})",
+        f"![What small flows are left with against what training pays]({picture_of(engine)})",
     ]
     table = "\n".join([*policies(cells, order), *shown_below])
     blocks.write(PAGE, f"{engine} policies", table)
-    pareto(cells, order, engine, picture)
+
+
+def picture_of(engine: str) -> str:
+    return f"slack-aware-{engine}.png"
+
+
+def on_page(page: str, engine: str) -> Changes:
+    """What the table of the page says: changes of iterations and of small flows, in %."""
+    block = page.split(f"<!-- {engine} policies -->\n")[1].split(f"<!-- /{engine} policies -->")[0]
+    lines = [line for line in block.splitlines() if line.startswith("|")]
+    header, _, *rows = ([part.strip() for part in line.split("|")[1:-1]] for line in lines)
+    found: Changes = {policy: [] for policy in header[2:]}
+    for row in rows:
+        for policy, text in zip(found, row[2:], strict=True):
+            iteration, small, *_ = (float(part.replace("−", "-")) for part in text.split(", "))
+            found[policy].append((iteration, small))
+    return found
 
 
 def read(source: Path) -> dict[tuple[str, str], Cell]:
@@ -163,38 +183,38 @@ def shown(row: Any) -> str:
 
 
 @matplotlib.rc_context(fname=STYLE)
-def pareto(
-    cells: dict[tuple[str, str], Cell], order: list[tuple[str, str]], engine: str, path: Path
-) -> None:
+def pareto(changes: Changes, engine: str) -> Figure:
     """What small flows gain against what training pays: a point a cell, a large one the median."""
     figure = Figure(figsize=(8.4, 5.2), layout="constrained")
     axes = figure.add_subplot()
     axes.axvline(0, color=colour("muted"), linewidth=1)
     axes.axvspan(-100, 1, color=colour("shade"), linewidth=0, zorder=0)
-    axes.text(0.9, 111, "training pays at most 1 %", ha="right", va="top", color=colour("muted"))
-    for policy in run(cells, PICTURED):
-        at = PICTURED.index(policy)  # the same look on either engine
+    axes.text(
+        0.9, MOST_LEFT - 4, "training pays at most 1 %", ha="right", va="top", color=colour("muted")
+    )
+    for policy, points in changes.items():
+        at = COLUMNS.index(policy)  # the same look on either engine
         look = {"color": colour(f"policy-{at}"), "marker": MARKERS[at], "linestyle": ""}
-        paid = [100 * cells[place][policy, "iteration"].change for place in order]
-        left = [100 * (1 + cells[place][policy, "small"].change) for place in order]
+        paid = [iteration for iteration, _ in points]
+        left = [100 + small for _, small in points]
         axes.plot(paid, left, markersize=4, alpha=0.55, **look)
         axes.plot(
             [median(paid)], [median(left)], markersize=12, markeredgecolor=colour("ink"),
             label=policy, **look,
         )  # fmt: skip
     axes.set_xscale("symlog", linthresh=2, linscale=0.8)
-    ticks = [-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50, 100]
+    ticks = [-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50, 100, 200]
     axes.set_xticks(ticks, [f"{tick:+d}".replace("-", "−") if tick else "0" for tick in ticks])
-    axes.set_xlim(-60, 150)
-    axes.set_ylim(0, 115)
+    axes.set_xlim(-60, 250)
+    axes.set_ylim(0, MOST_LEFT)
     axes.set_xlabel("what training pays: iteration against FIFO (%, not linear)")
     axes.set_ylabel("what small flows are left with: mean FCT, % of FIFO's")
     axes.set_title(
-        f"Who gives way, at what price: {len(order)} cells of the thesis grid ({engine})"
+        f"Who gives way, at what price: {len(points)} cells of the thesis grid ({engine})"
     )
     axes.legend(loc="upper right", title="large: the median cell", frameon=True)
-    figure.savefig(path, dpi=130)
+    return figure
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], *map(Path, sys.argv[2:]))

@@ -14,8 +14,7 @@ if [ "$(cat "$stamp" 2> /dev/null)" != "$wanted" ] || ! .venv/bin/python -c 'imp
     wanted_packages=(-r requirements-torch.txt -c requirements.txt)
     scripts/refuse-cuda.sh "${wanted_packages[@]}"
     say "installing torch for the CPU and what it needs (about 200 MB to fetch, 1 GB on disk)"
-    .venv/bin/pip install -q --disable-pip-version-check "${wanted_packages[@]}" 2>&1 |
-        { grep -v '^WARNING' || true; }
+    scripts/pip.sh "${wanted_packages[@]}"
     .venv/bin/python -c 'import torch'
     echo "$wanted" > "$stamp"
 fi

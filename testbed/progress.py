@@ -65,7 +65,7 @@ class Progress:
 
     def _lines(self, label: str, duration_ns: int) -> Iterator[Callable[[int], None]]:
         started_s = time.monotonic()
-        whole_s = f"{duration_ns / 1e9:g} s"
+        whole_s = f"{duration_ns / 1e9:.12g} s"
         self.say(f"{label}: {whole_s} of experiment time …")
 
         def show(done_ns: int) -> None:

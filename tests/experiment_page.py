@@ -23,7 +23,7 @@ from policies.link import link_policies
 from policies.transfer import transfer_policies
 from testbed.spec import Experiment, PolicyChoice, TopologySpec
 from testbed.spec.placements import PlacementChoice
-from testbed.spec.spans import Span
+from testbed.spec.spans import span, written
 from testbed.spec.transfer import TransferChoice
 from testbed.spec.values import Spec
 from tests.conftest import REPOSITORY
@@ -68,6 +68,7 @@ OF_AXES = {
     "sweep.*.key": "a key of the file, like topology.hosts",
     "sweep.*.values": "a list of values, or a mapping of labels to values",
 }
+DRAWN = "; or `… to …`, between which each job draws"
 Declared = Mapping[str, Mapping[str, Option | Choice]]  # by policy or kind, by option
 
 
@@ -133,15 +134,22 @@ def allowed(field: FieldInfo) -> str:
     return ""
 
 
+def drawn_of(field: FieldInfo) -> bool:
+    """Whether each job draws its own value: `2 to 4`."""
+    return any(check.__qualname__.startswith(span.__qualname__) for check in checks(field))
+
+
 def default(name: str, field: FieldInfo, *, needed: bool) -> str:
     if needed:
         return "needed"
     value = field.get_default(call_default_factory=True) if not field.is_required() else None
-    for ending, written in WRITTEN.items():
+    for ending, in_words in WRITTEN.items():
         if name.endswith(ending) and isinstance(value, int):
-            return f"`{written(value)}`"
+            return f"`{in_words(value)}`"
     if value in (None, (), {}, "") or isinstance(value, Spec) or name == "policies":
         return ""
+    if drawn_of(field):
+        value = written(value, int)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
@@ -173,7 +181,8 @@ def keys(model: type[Spec], prefix: str = "") -> Iterator[tuple[str, str, str]]:
             many = typing.get_origin(field.annotation) is tuple
             yield from keys(within, f"{key}.*." if many else f"{key}.")
         else:
-            yield key, allowed(field), default(name, field, needed=needed(model, name, field))
+            may_be = allowed(field) + (DRAWN if drawn_of(field) else "")
+            yield key, may_be, default(name, field, needed=needed(model, name, field))
 
 
 def page() -> str:
@@ -282,8 +291,7 @@ def of_value(name: str, field: FieldInfo) -> dict[str, Any]:
     bounds = re.fullmatch(r"a whole number, (-?\d+) to (-?\d+)", said)
     if bounds:
         whole = {"type": "integer", "minimum": int(bounds[1]), "maximum": int(bounds[2])}
-        drawn = str(Span) in str(field.annotation)  # `2 to 4` is allowed as well
-        return {"anyOf": [whole, {"type": "string"}]} if drawn else whole
+        return {"anyOf": [whole, {"type": "string"}]} if drawn_of(field) else whole
     if said == "true or false":
         return {"type": "boolean"}
     return {"type": "string"} if name.endswith(tuple(WRITTEN)) else {}

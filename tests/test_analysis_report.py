@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from rich.console import Console
 
 from analysis import folder, plots, report, stats, summary, tables
+from analysis.facts import measured_window
 from basics import files
 from basics.errors import GivewayError
 from tests import run_folders
@@ -195,6 +196,7 @@ def test_no_interval_is_broken_in_a_terminal_of_80_columns(tmp_path: Path) -> No
 
 
 @given(low=st.floats(0.01, 1e4), factor=st.floats(1.05, 1000))
+@example(low=101.0, factor=51.0)  # of powers of ten there is 1000 alone
 @settings(max_examples=60, deadline=None)
 def test_a_log_axis_has_two_numbers_however_short_it_is(low: float, factor: float) -> None:
     axes = Figure().add_subplot()
@@ -202,3 +204,14 @@ def test_a_log_axis_has_two_numbers_however_short_it_is(low: float, factor: floa
     axes.set_xlim(low, low * factor)
     plots.log_ticks(axes)
     assert sum(low <= tick <= low * factor for tick in axes.get_xticks()) >= 2
+
+
+@pytest.mark.parametrize(
+    ("window_s", "said"),
+    [((1, 3, 4), "1 s to 3 s of 4 s"), ((0, 3_600_000, 3_600_000), "0 h to 1000 h of 1000 h")],
+)
+def test_the_measured_window_has_no_powers_of_ten(
+    window_s: tuple[int, int, int], said: str
+) -> None:
+    begin, end, whole = (10**9 * second for second in window_s)
+    assert measured_window(begin, end, whole) == said

@@ -210,6 +210,17 @@ def test_the_answer_names_the_best_of_many(tmp_path: Path) -> None:
     assert answer.startswith("Of 2 policies compared with P0, P2 is best for small flows: they")
 
 
+def test_the_answer_names_no_best_where_none_is_clearly_better(tmp_path: Path) -> None:
+    same = Effect(small=2.0, training=1.1)
+    what = Folder(effects={f"p{n}": same for n in range(3)}, flows=60, noise=0.6)
+    answer = summary_of(tmp_path, what)["answer"]
+    assert answer.startswith(
+        "Of 2 policies compared with P0, none is clearly better for small flows; "
+    )
+    assert "is best" not in answer
+    assert "they show no clear change" in answer
+
+
 def test_a_single_flow_or_iteration_is_no_certainty(tmp_path: Path) -> None:
     found = summary_of(tmp_path, Folder(flows=5, sizes="small", compute_ns=750_000_000, seeds=(0,)))
     change = found["policies"]["strict-priority"]["change"]
@@ -218,6 +229,7 @@ def test_a_single_flow_or_iteration_is_no_certainty(tmp_path: Path) -> None:
     assert change["flows.all.fct_mean"]["interval_95"] == [None, None]
     assert change["training.resnet50.iteration_mean"]["interval_95"] == [None, None]
     assert found["answer"].count("too few to tell") == 2
+    assert "changed by" in found["answer"]
 
 
 def test_one_policy_has_nothing_to_compare(tmp_path: Path) -> None:
@@ -233,6 +245,8 @@ def test_one_policy_has_nothing_to_compare(tmp_path: Path) -> None:
         (1_234_567, "1.23 ms"),
         (99_960_000, "100 ms"),
         (12_340_000_000, "12.3 s"),
+        (7_083e9, "7083 s"),
+        (590_549e9, "164 h"),
         (None, words.NONE),
         (math.nan, words.NONE),
     ],

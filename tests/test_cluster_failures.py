@@ -25,7 +25,7 @@ from testbed.run import in_turns
 from testbed.sealing import without_undone
 from testbed.spec import Experiment
 from tests.conftest import giveway
-from tests.test_cluster_training import COLUMNS, FILE, demand_right, erratic, loaded, recorded, rows
+from tests.test_cluster_training import FILE, demand_right, erratic, loaded, recorded, rows, tables
 from tests.test_realtime import Going
 from workloads.busy_job import BusyJob
 from workloads.placed_ranks import ALIVE_NS
@@ -305,12 +305,7 @@ def test_a_daemon_that_dies_costs_what_was_not_saved_and_twice_the_same(tmp_path
         assert manifest["lost"] == [KILLED]
         digests.append(manifest["digest"])
     assert digests[0] == digests[1]
-    found: dict[str, Any] = {
-        name: pd.read_parquet(path.parent / f"{name}.parquet")
-        .rename(columns={"size_byte": "byte"})
-        .to_dict("records")
-        for name in COLUMNS
-    }
+    found = tables(path.parent)
     demand_right(found, demands=1)
     assert {row["status"] for row in found["submissions"]} == {"finished"}
     whys = [row["why"] for row in found["stretches"] if row["job"] == "long-0"]

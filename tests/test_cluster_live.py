@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import giveway
-from tests.test_cluster_training import COLUMNS, demand_right
+from tests.test_cluster_training import demand_right, tables
 
 FILE = """
 name: live
@@ -43,12 +43,7 @@ def test_jobs_are_suspended_moved_and_done_live_and_twice_the_same(tmp_path: Pat
     assert digests[0] == digests[1]
     measured = json.loads(manifest.read_text())["fidelity"]["measured"]
     assert measured["checkpoints_left"] == 0, "there were some, and all are stale by now"
-    found = {
-        name: pd.read_parquet(manifest.parent / f"{name}.parquet")
-        .rename(columns={"size_byte": "byte"})
-        .to_dict("records")
-        for name in COLUMNS
-    }
+    found = tables(manifest.parent)
     demand_right(found, demands=2)
     assert {row["status"] for row in found["submissions"]} == {"finished"}
     whys = [row["why"] for row in found["stretches"] if row["job"] == "long-0"]

@@ -8,7 +8,7 @@ import pytest
 from testbed.cluster.live_network import LiveNetwork
 from testbed.spec import load
 from tests.conftest import giveway
-from tests.test_cluster_training import COLUMNS, demand_right
+from tests.test_cluster_training import demand_right, tables
 from topologies.plain import as_plain
 
 FILE = """
@@ -65,12 +65,7 @@ def test_jobs_move_between_racks_and_take_the_same_ways_under_every_policy(tmp_p
     assert done.returncode == 0, done.stderr
     used = []
     for label in ("fifo+srtf", "strict-priority+srtf"):
-        found = {
-            name: pd.read_parquet(out / label / "seed-0" / f"{name}.parquet")
-            .rename(columns={"size_byte": "byte"})
-            .to_dict("records")
-            for name in COLUMNS
-        }
+        found = tables(out / label / "seed-0")
         demand_right(found, demands=1)
         assert {row["status"] for row in found["submissions"]} == {"finished"}
         assert any(row["why"] == "suspended" for row in found["stretches"])

@@ -1,12 +1,14 @@
 """Clusters of experiment files: what is allowed, what is refused and how; traces and draws."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from analysis import cluster_plots, report
 from basics.errors import BadInput
 from testbed.spec import Experiment, load
 from tests.conftest import giveway
@@ -86,7 +88,7 @@ def test_what_cannot_be_is_refused_in_a_line(
         ("0,5,1,2,1,\n", "row 2: gang: found '2'; it must be 1 or 0"),
         ("9,5,1,1,1,9\n", "row 2: deadline_s: found 9, which is not after submitted_s"),
         ("0,5,1\n", "row 2: submitted_s: found 3 cells below 6 columns"),
-        ("0,5,1,1,5,\n", "a task of job-1 needs 5 gpu, and a host has 4 gpu; it fits no host"),
+        ("0,5,1,1,5,\n", "a task of read-job-1 needs 5 gpu, and a host has 4 gpu; it fits no host"),
         ("", "no job in this trace"),
     ],
 )
@@ -148,6 +150,9 @@ def test_labels_tell_placements_apart(loaded: Callable[..., Experiment]) -> None
     assert [one["title"] for one in found.plan("fluid", "test")["policies"]][1:] == [
         "FIFO, blocking false", "LAS, queues 3",
     ]  # fmt: skip
+    first, passed, _ = (one["description"] for one in found.plan("fluid", "test")["policies"])
+    held = "whether a job that does not fit holds up those behind it"
+    assert passed == f"{first} (blocking false: {held})"
 
 
 def test_draws_depend_on_the_seed_and_on_nothing_else(loaded: Callable[..., Experiment]) -> None:
@@ -221,7 +226,9 @@ def test_every_format_names_the_cell_that_is_wrong(
     assert str(path) in str(caught.value)
 
 
-def test_a_run_of_a_cluster_leaves_tables_numbers_and_pictures(tmp_path: Path) -> None:
+def test_a_run_of_a_cluster_leaves_tables_numbers_and_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "cluster.yaml"
     placements = "placements: [fifo, {placement: fifo, blocking: false}, las]"
     path.write_text(
@@ -243,3 +250,9 @@ def test_a_run_of_a_cluster_leaves_tables_numbers_and_pictures(tmp_path: Path) -
     page = (out / "report.html").read_text()
     assert page.count("Gantt chart of hosts") == 3
     assert "Share of jobs that are done within a time" in page
+    assert "flow completion time" not in page  # there are no flows
+    assert "Not shown" not in page
+    monkeypatch.setattr(cluster_plots, "MOST_BARS", 10)  # a chart that ends early says where
+    report.write(out)
+    page = (out / "report.html").read_text()
+    assert len(re.findall(r"more stretches, from the dotted line on \([\d.]+", page)) >= 3

@@ -8,7 +8,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from basics.errors import BadInput, CannotRun
@@ -17,7 +16,7 @@ from testbed.fluid import engine as fluid
 from testbed.spec import Experiment, load
 from testbed.virtual.stack_memory import of_stacks
 from tests.conftest import REPOSITORY, giveway
-from tests.test_cluster_training import COLUMNS, demand_right
+from tests.test_cluster_training import demand_right, tables
 from tests.test_realtime import Going
 from workloads.checkpoints import sealed, whole
 from workloads.sockets import TaskError
@@ -63,12 +62,7 @@ def run(place: Path, *changes: str) -> dict[str, tuple[dict[str, Any], dict[str,
     assert done.returncode == 0, done.stderr
     found = {}
     for path in out.rglob("manifest.json"):
-        records = {
-            name: pd.read_parquet(path.parent / f"{name}.parquet")
-            .rename(columns={"size_byte": "byte"})
-            .to_dict("records")
-            for name in COLUMNS
-        }
+        records = tables(path.parent)
         manifest = json.loads(path.read_text())
         found[manifest["placement"]["placement"]] = manifest, records
     return found

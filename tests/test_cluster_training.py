@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -91,6 +92,16 @@ COLUMNS = {
 def rows(table: str, found: list[Any]) -> Iterator[dict[str, Any]]:
     names = COLUMNS.get(table, "").split()
     return (dict(zip(names, row, strict=False)) for row in found)
+
+
+def tables(run: Path) -> dict[str, list[dict[str, Any]]]:
+    """A sealed run's tables, row by row, by the names that the simulation's have here."""
+    return {
+        name: pd.read_parquet(run / f"{name}.parquet")
+        .rename(columns={"size_byte": "byte"})
+        .to_dict("records")
+        for name in COLUMNS
+    }
 
 
 def demand_right(found: dict[str, list[dict[str, Any]]], demands: int = 2) -> None:
@@ -312,7 +323,7 @@ def test_an_illegal_decision_about_a_training_job_ends_the_run(
         ("cluster.jobs.0.tasks=2", "jobs.0.tasks: found beside kind: training"),
         ("cluster.jobs.0.epochs=2", "jobs.0.epochs: found beside iterations"),
         ("cluster.jobs.0.servers=1", "jobs.0.servers: found beside aggregation: ring"),
-        ("cluster.jobs.0.workers=9", "9 tasks that run together, and 3 hosts have room for 6"),
+        ("cluster.jobs.0.workers=9", "jobs.0.workers: ring has up to 9 workers, and 3 hosts have"),
         ("cluster.jobs.0.kind=busy", "jobs.0.profile: found in busy jobs"),
         ("cluster.checkpoint.size=3", "checkpoint.size: found 3; write a size like 3 x model"),
         ("cluster.checkpoint={band: low}", "checkpoint.band: found without size"),

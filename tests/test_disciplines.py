@@ -118,7 +118,10 @@ def test_what_is_wrong_is_said(spoil: Spoil, says: str, discipline: Discipline) 
     ("demotions", "says"),
     [
         ({"high": Demotion(100, "middle"), "middle": Demotion(1000, "low")}, None),
-        ({"high": Demotion(100, "middle"), "middle": Demotion(100, "low")}, "no more bytes itself"),
+        (
+            {"high": Demotion(100, "middle"), "middle": Demotion(100, "low")},
+            "already; a second threshold lies above the first",
+        ),
         ({"middle": Demotion(100, "high")}, "which is not served later"),
         ({"low": Demotion(100, "low")}, "which is not served later"),
     ],

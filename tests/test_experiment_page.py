@@ -36,6 +36,15 @@ def test_every_key_has_what_it_may_be() -> None:
     assert [key for key, may_be in every.items() if not may_be] == []
 
 
+def test_what_jobs_draw_is_said_as_files_say_it() -> None:
+    every = {key: told for key, *told in experiment_page.keys(experiment_page.Experiment)}
+    assert every["cluster.jobs.*.tasks"] == [
+        "a whole number, 1 to 100000; or `… to …`, between which each job draws", "`1`",
+    ]  # fmt: skip
+    assert "…" not in every["training.*.compute"][0]
+    assert not [key for key, (_, default) in every.items() if default.startswith("`(")]
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_a_file_that_ships_names_the_schema_and_fits_it(path: Path, schema: dict[str, Any]) -> None:
     first = path.read_text().splitlines()[0]

@@ -84,7 +84,11 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("setting", "says"),
     [
         ("threshold=0 B", "policies.0.threshold: found '0 B'; it must be a size, 1 B to 1 TB"),
-        ("threshold=300 kB", "class high: demotes to middle, which demotes after no more bytes"),
+        (
+            "threshold=400 kB",
+            "class high: demotes to middle after 400 kB, and that demotes after 300 kB already; a "
+            "second threshold lies above the first",
+        ),
         ("threshold=soon", "policies.0.threshold: found 'soon'"),
         ("thresholds=1 kB", "policies.0.thresholds: unknown key; did you mean threshold or"),
     ],

@@ -247,6 +247,20 @@ def test_without_its_file_there_is_no_such_metric() -> None:
         load(QUICKSTART, [f"claims=[{{metric: flows.all.{NAME}, of: fifo, value: at least 90 %}}]"])
 
 
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("sharing.jain", "not in this file: of all flow mixes together, where there are several"),
+        ("cluster.finished", "not in this file: of the jobs of a cluster, where there is one"),
+        ("sharing.fairness", "an unknown metric"),
+    ],
+)
+def test_a_claim_about_what_a_file_lacks_is_told_from_a_wrong_name(metric: str, said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        load(QUICKSTART, [f"claims=[{{metric: {metric}, of: fifo, value: at least 1}}]"])
+    assert said in str(caught.value)
+
+
 @pytest.mark.usefixtures("one_file")
 def test_it_is_in_summary_table_and_report(tmp_path: Path) -> None:
     out = run_folders.write(tmp_path / "out", Folder(effects=EFFECTS, claims=(CLAIM,)))

@@ -8,6 +8,7 @@ server's part is then there early, and of 7 and 2 only (P - 1)/P is waited for. 
 ten servers or more that is at most 4 % less.
 """
 
+import re
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from testbed.fluid import compiled
 from testbed.fluid.simulation import Simulation
 from testbed.fluid.step_tables import StepList
 from testbed.fluid.ways import Way
+from tests.conftest import REPOSITORY
 from topologies import Cable
 from workloads.collectives import Part, aggregation, parameter_server
 from workloads.collectives.aggregation import Aggregation
@@ -131,3 +133,14 @@ def test_models_of_servers_that_are_done_hold_up_gradients_for_the_others() -> N
     assert behind[0] == pytest.approx(push, rel=0.05)
     assert behind[1] == pytest.approx(push + pull, rel=0.05)
     assert behind[1] < 0.9 * alike[1]
+
+
+@pytest.mark.parametrize("name", ["traffic-reduction", "oversubscribed", "both", "prioritisation"])
+def test_the_page_has_the_numbers_of_its_reproductions(name: str) -> None:
+    docs = REPOSITORY / "docs"
+    page, kept = ((docs / f"{one}.md").read_text() for one in ("mlnet", "reproductions"))
+    [section] = re.findall(rf"^## mlnet/{name}\n(.*?)(?=^## )", kept, re.M | re.S)
+    rows = [line.split(" | ") for line in section.splitlines() if line.endswith("reproduced |")]
+    ours = [row[2].strip("-% ") for row in rows]
+    assert ours
+    assert [said for said in ours if said not in page] == []

@@ -3,6 +3,8 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from scripts import slack_table
 from testbed.spec import sweep_file
 from tests.conftest import REPOSITORY
@@ -35,3 +37,18 @@ def test_a_policy_that_some_cell_lacks_has_no_column() -> None:
         ("2", "184"): {("first-bytes", "iteration"): row},
     }
     assert slack_table.run(cells, slack_table.COLUMNS) == ["first-bytes"]
+
+
+@pytest.mark.parametrize(("engine", "cells"), [("fluid", 16), ("virtual", 8)])
+def test_the_picture_has_every_policy_and_every_cell_of_the_table(engine: str, cells: int) -> None:
+    found = slack_table.on_page(slack_table.PAGE.read_text(), engine)
+    assert set(found) <= set(slack_table.COLUMNS)
+    assert {len(points) for points in found.values()} == {cells}
+    [axes] = slack_table.pareto(found, engine).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == list(found)
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    for iteration, small in (point for points in found.values() for point in points):
+        assert left <= iteration <= right
+        assert low <= 100 + small <= high

@@ -304,7 +304,7 @@ REFUSED = [
     ("claims.0={metric: links.utilisation_mean, of: fifo, value: at most 5 s}",
      "claims.0.value", "share"),
     ("claims.0={metric: jobs.jct_mean, of: fifo, value: at most 5 s}",
-     "claims.0.metric", "unknown"),
+     "claims.0.metric", "not in this file"),
     ("claims.0={metric: flows.all.nonsense, of: fifo, value: at most a lot}",
      "claims.0.metric", "unknown"),
     ("claims.0={metric: links.high, of: fifo, value: at most 5 %}", "claims.0.metric", "unknown"),

@@ -100,6 +100,16 @@ def test_policies_are_crossed_with_transfers_and_claims_name_both(tmp_path: Path
         loaded(tmp_path, SERVERS, claim)
 
 
+def test_a_report_says_what_each_half_of_an_arm_does(tmp_path: Path) -> None:
+    asked = "policies=[{policy: first-bytes, fair: 1}, {policy: tensorlights-rr, period: 1 s}]"
+    crossed = "transfers=[fifo, {policy: bytescheduler, partition: 400 kB}]"
+    found = loaded(tmp_path, SERVERS, asked, crossed).plan("fluid", "test")["policies"]
+    first, parts, turns = (found[at]["description"] for at in (0, 1, 2))
+    assert first.endswith(" (fair 1); transfers: in the order in which gradients become ready")
+    assert parts.endswith("as many on their way as the credit allows (partition 400 kB)")
+    assert turns.count("1 s") == 1  # a policy that acts says its period itself
+
+
 def test_a_credit_below_a_part_is_said_once_and_a_partition_above_the_model_is_one_part(
     tmp_path: Path,
 ) -> None:

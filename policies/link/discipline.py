@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from basics.bands import BAND_TOS
+from basics.units import format_size
 from policies.link.port import Port, ServerPort
 
 LEVELS = 8  # of htb
@@ -179,7 +180,11 @@ def _bad_demotion(one: ServiceClass, classes: tuple[ServiceClass, ...]) -> Itera
     if target.level <= one.level:
         yield f"demotes to {to}, which is not served later"
     if target.demotion and target.demotion.after_byte <= after_byte:
-        yield f"demotes to {to}, which demotes after no more bytes itself"
+        own = format_size(target.demotion.after_byte)
+        yield (
+            f"demotes to {to} after {format_size(after_byte)}, and that demotes after {own} "
+            "already; a second threshold lies above the first"
+        )
 
 
 def _shared_names(classes: tuple[ServiceClass, ...]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from policies.transfer.policy import TransferPolicy, sending_options
 POLICY = TransferPolicy(
     name="bytescheduler",
     title="ByteScheduler",
-    description="parts of 4 MB by layer, 16 MB of them on their way",
+    description="parts by layer, as many on their way as the credit allows",
     ranks=by_layer,
     options=sending_options(partition_byte=4_000_000, credit_byte=16_000_000),
     holds_pushes=True,

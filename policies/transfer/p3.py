@@ -11,7 +11,7 @@ from policies.transfer.policy import TransferPolicy, sending_options
 POLICY = TransferPolicy(
     name="p3",
     title="P3",
-    description="slices of 40,000 numbers by layer, one handed over at a time",
+    description="slices by layer, one handed over at a time",
     ranks=by_layer,
     options=sending_options(partition_byte=160_000),
     holds_pushes=True,

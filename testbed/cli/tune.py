@@ -12,7 +12,6 @@ from rich.console import Console
 from basics.errors import BadInput, CannotRun, RunFailed
 from basics.files import write_json
 from basics.folding import FoldingTable
-from basics.units import format_time
 from testbed import engines
 from testbed.cli import places
 from testbed.cli.sweep import INTERRUPTED
@@ -72,6 +71,7 @@ def tuned(
     console: Console, problem: "Problem", out: Path, evaluations: int, verify: int, engine: str
 ) -> None:
     from analysis import surface
+    from analysis.words import duration
     from testbed.tune import play, search
 
     run_id = secrets.token_hex(3)
@@ -113,7 +113,7 @@ def tuned(
     say(
         console,
         f"best of {len(tried)}: transfer: {{policy: {problem.transfer.policy}, {settings}}}, mean "
-        f"iteration {said_time(ranked[0].value)} simulated, {change:+.1f} % against "
+        f"iteration {duration(ranked[0].value)} simulated, {change:+.1f} % against "
         "the file's own",
     )
     say(console, f"surface: {picture}")
@@ -143,18 +143,16 @@ def verified(
 
 
 def show(console: Console, problem: "Problem", rows: list["Tried"], own: "Tried", how: str) -> None:
+    from analysis.words import duration
+
     table = FoldingTable(title=f"{problem.job.name}, {how}", title_justify="left")
     for column in (*problem.names, "mean iteration", "against the file's own"):
         table.add_column(column, justify="right")
     for one in [*rows, own]:
         change = "its own" if one is own else f"{100 * (one.value / own.value - 1):+.1f} %"
         said = problem.said(one.point).values()
-        table.add_row(*said, said_time(one.value), change)
+        table.add_row(*said, duration(one.value), change)
     console.print(table)
-
-
-def said_time(time_ns: float) -> str:
-    return format_time(round(time_ns / 1000) * 1000)
 
 
 def plain(problem: "Problem", one: "Tried") -> dict[str, object]:

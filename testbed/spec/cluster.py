@@ -35,7 +35,7 @@ from testbed.spec.values import Flag, SafeName, Spec, above_zero, integer, liste
 from topologies import host_names
 from workloads import traces
 from workloads.busy_job import MOST_TASKS, BusyJob
-from workloads.job_draws import PHILLY_NEEDS, jobs_of, largest
+from workloads.job_draws import PHILLY_NEEDS, jobs_of, largest, replayed
 from workloads.training_work import STATE_MODELS
 
 MOST_JOB_ENTRIES = 100
@@ -242,15 +242,15 @@ def _unfit(cluster: ClusterSpec, capacity: Amounts, hosts: int) -> Iterator[At]:
             total += (entry.count or 0) * jobs[0].tasks
         else:
             try:
-                jobs = traces.read(entry.trace, entry.format, entry.count)
+                jobs = replayed(entry)
             except BadInput as error:
                 yield At(["jobs", index, "trace"], str(error))
                 continue
             total += sum(job.tasks for job in jobs)
         why = next((why for job in jobs if (why := misfit(job, capacity, hosts))), None)
         if why is not None:
-            key = "demand" if entry.trace is None else "trace"
-            yield At(["jobs", index, key], why)
+            key, what = why
+            yield At(["jobs", index, key if entry.trace is None else "trace"], what)
     if total > MOST_TASKS:
         yield At(["jobs"], f"found up to {total} tasks in all; {MOST_TASKS} are the most")
 
@@ -268,22 +268,25 @@ def _unfit_to_train(index: int, entry: ClusterJobs) -> Iterator[At]:
         yield At(["jobs", index, "workers"], f"found {low}; aggregation: ring needs 2 or more")
 
 
-def misfit(job: BusyJob, capacity: Amounts, hosts: int) -> str | None:
-    """Why a job could never run on these hosts; None if it could."""
+def misfit(job: BusyJob, capacity: Amounts, hosts: int) -> tuple[str, str] | None:
+    """The key and why a job could never run on these hosts; None if it could."""
     for resource, have, need in zip(RESOURCES, capacity, job.demand, strict=True):
         if need > have:
             whose = "its cable has" if resource is RESOURCES[NETWORK] else "a host has"
             asked, there = (resources.said(resource.name, amount) for amount in (need, have))
-            return f"a task of {job.name} needs {asked}, and {whose} {there}; it fits no host"
+            why = f"a task of {job.name} needs {asked}, and {whose} {there}; it fits no host"
+            return "demand", why
     if job.tasks * (job.duration_ns or 0) > LONGEST_NS:
         years = LONGEST_NS // YEAR_NS
-        return f"the tasks of {job.name} take more than {years} years in all; give it less to do"
+        why = f"the tasks of {job.name} take more than {years} years in all; give it less to do"
+        return "demand", why
     if job.gang and job.places(capacity) * hosts < job.tasks:
         most = job.places(capacity) * hosts
-        return (
-            f"{job.name} has {job.tasks} tasks that run together, and {hosts} hosts have room for "
-            f"{most} of them; give it fewer tasks, or gang: false"
-        )
+        room = f"and {hosts} hosts have room for {most} of them; give it fewer"
+        if job.work is not None:
+            return "workers", f"{job.name} has up to {job.tasks} workers, {room}"
+        why = f"{job.name} has {job.tasks} tasks that run together, {room} tasks, or gang: false"
+        return "demand", why
     return None
 
 

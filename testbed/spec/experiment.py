@@ -190,9 +190,7 @@ def _claim_mistakes(claims: Sequence[Claim], above: Mapping[str, Any]) -> Iterat
         known = dict.fromkeys(_metrics(above["training"], above["flows"], cluster=there))
         for index, claim in enumerate(claims):
             if claim.metric not in known:
-                why = f"found {shown(claim.metric)}, an unknown metric"
-                hint = partial(nearest, claim.metric, known, 6)
-                yield At([index, "metric"], why, hint)
+                yield _unknown(index, claim.metric, known)
     labels = {arm.label: 0 for arm in _arms(above)}
     for index, claim in enumerate(claims):
         for key, label in (("of", claim.of), ("against", claim.against)):
@@ -201,6 +199,17 @@ def _claim_mistakes(claims: Sequence[Claim], above: Mapping[str, Any]) -> Iterat
                 yield At([index, key], why, partial(nearest, label, labels))
         if claim.of == claim.against:
             yield At([index, "against"], f"found {shown(claim.of)}, the same as of")
+
+
+def _unknown(index: int, metric: str, known: Mapping[str, object]) -> At:
+    """A claim about nothing: about what other files have, or about what nobody has."""
+    found = metrics.named(metric)
+    if found is not None and found[0].of.claimed and not found[1]:
+        title = found[0].of.title
+        what = title[0].lower() + title[1:]
+        return At([index, "metric"], f"found {shown(metric)}, which is not in this file: of {what}")
+    hint = partial(nearest, metric, known, 6)
+    return At([index, "metric"], f"found {shown(metric)}, an unknown metric", hint)
 
 
 def _arms(known: Mapping[str, Any]) -> list[Arm]:

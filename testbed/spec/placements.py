@@ -49,11 +49,19 @@ class PlacementChoice(Chosen):
     @property
     def title(self) -> str:
         """With what it was told that is not so by default."""
+        said = [f"{key} {value}" for key, value in self._told.items()]
+        return ", ".join([self.scheduler.title, *said])
+
+    @property
+    def description(self) -> str:
+        """With what it was told, and what that is about."""
         scheduler = self.scheduler
-        defaults = options.defaults(scheduler.options)
-        told = {k: v for k, v in self.options.items() if v != defaults.get(k)}
-        said = [f"{key} {_said(v)}" for key, v in options.written(scheduler.options, told).items()]
-        return ", ".join([scheduler.title, *said])
+        said = [f"{key} {it}: {scheduler.options[key].meaning}" for key, it in self._told.items()]
+        return scheduler.description + (f" ({'; '.join(said)})" if said else "")
+
+    @property
+    def _told(self) -> dict[str, str]:
+        return options.told(self.scheduler.options, self.options)
 
 
 def _said(value: object) -> str:
@@ -73,18 +81,18 @@ class Arm:
 
     def planned(self, *, alone: bool) -> dict[str, Any]:
         """For analysis; alone: nothing is sent, so that the link policy is not worth a word."""
-        policy, placement = self.choice.link_policy, self.placement
-        title, description = self.choice.title, policy.described
+        placement = self.placement
+        title, description = self.choice.title, self.choice.description
         if placement is not None:
             title = placement.title if alone else f"{title} + {placement.title}"
-            own = placement.scheduler.description
+            own = placement.description
             description = own if alone else f"{description}; {own}"
         return {
             "label": self.label,
             "policy": self.choice.policy,
             "title": title,
             "description": description,
-            "bands": list(policy.bands),
+            "bands": list(self.choice.link_policy.bands),
         }
 
 

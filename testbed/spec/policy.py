@@ -7,10 +7,11 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from basics.hints import nearest
-from basics.options import Options
+from basics.options import Options, told
 from basics.units import shown
 from policies.link import LinkPolicy, Port, ServerPort, Situation, link_policies
 from policies.link.discipline import faults
+from policies.link.policy import PERIOD
 from policies.link.port import ServerMap, marking_ns
 from testbed.spec.chosen import Chosen
 from testbed.spec.jobs import TrainingJob
@@ -79,6 +80,18 @@ class PolicyChoice(Chosen):
     def title(self) -> str:
         beside = f" + {self.transfer.title}" if self.transfer else ""
         return self.link_policy.title + beside
+
+    @property
+    def description(self) -> str:
+        """What becomes of packets, with the file's options, and how jobs send if it says so."""
+        policy = self.link_policy
+        said = ", ".join(
+            f"{key} {value}"
+            for key, value in told(policy.options, self.options).items()
+            if key != PERIOD  # which the policy says itself
+        )
+        found = policy.described + (f" ({said})" if said else "")
+        return f"{found}; transfers: {self.transfer.description}" if self.transfer else found
 
     def plain(self) -> dict[str, Any]:
         plain = super().plain()

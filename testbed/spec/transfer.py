@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from pydantic import BeforeValidator
 
 from basics import units
-from basics.options import Options
+from basics.options import Options, told
 from policies.transfer import TransferPolicy, transfer_policies
 from testbed.spec.chosen import Chosen
 from testbed.spec.values import known
@@ -33,6 +33,12 @@ class TransferChoice(Chosen):
     def title(self) -> str:
         """For reports; who has given it a label wants to see that."""
         return self.transfer_policy.title if self.label == self.policy else self.label
+
+    @property
+    def description(self) -> str:
+        policy = self.transfer_policy
+        said = ", ".join(f"{k} {v}" for k, v in told(policy.options, self.options).items())
+        return policy.description + (f" ({said})" if said else "")
 
     def one_at_a_time(
         self, layer_bytes: Sequence[int], bucket_byte: int | None = None
