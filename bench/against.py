@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent.parent
 # Played inside each checkout, with its own benchmarks; only names that both have.
 PLAYER = """
 import sys, time
-from bench import fluid_growth, fluid_speed, many_jobs
+from bench import fluid_growth, fluid_speed, many_jobs, sliced_transfers
 
 def engine_alone():
     cell = fluid_speed.cell(560, 46)
@@ -34,12 +34,17 @@ def grid():
     cells = [(ms, at) for ms in fluid_speed.ITERATIONS_MS for at in fluid_speed.ARRIVALS]
     return sum(fluid_speed.cpu_s(fluid_speed.cell(*one), 0) for one in cells)
 
+def slices():
+    whole, iterations, slice = "574.66896 MB", 10, "160 kB"
+    return fluid_speed.cpu_s(sliced_transfers.experiment(whole, iterations, slice), 0)
+
 CASES = {
     "cell": engine_alone,
     "grid": grid,
     "jobs": lambda: many_jobs.fluid_cpu_s(21, 21, 10),
     "flows": lambda: fluid_growth.played(16, 1_000_000).cpu_s,
     "some-flows": lambda: fluid_growth.played(8, 20_000).cpu_s,
+    "slices": slices,
 }
 for line in sys.stdin:
     print(CASES[line.strip()](), flush=True)
@@ -50,6 +55,7 @@ CASES = {
     "jobs": "21 parameter-server jobs of 21 tasks, sealed",
     "flows": "1,000,000 flows on 1,024 hosts, sealed",
     "some-flows": "20,000 flows on 128 hosts, sealed",
+    "slices": "P3's slices of VGG-19, 4 workers, 10 iterations, sealed",
 }
 
 

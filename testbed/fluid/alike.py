@@ -7,7 +7,7 @@ first at a link need not be looked for, and those at a link are counted once, no
 import numpy as np
 
 from testbed.fluid.giving import give
-from testbed.fluid.inner import inner
+from testbed.fluid.inner import inlined, inner
 from testbed.fluid.state import Scratch, Table
 
 
@@ -50,7 +50,7 @@ def fill_alike(c: Table, w: Table, x: Scratch, members: int, touched: int, runni
                 w.top_count[c.path[one, hop]] -= 1
 
 
-@inner
+@inlined
 def count_running(c: Table, w: Table, x: Scratch, members: int, touched: int) -> bool:
     """Count who runs at each link; whether the window of any says how fast it may be."""
     for at in range(touched):
@@ -66,7 +66,7 @@ def count_running(c: Table, w: Table, x: Scratch, members: int, touched: int) ->
     return bounded
 
 
-@inner
+@inlined
 def mark_content(c: Table, w: Table, x: Scratch, members: int) -> bool:
     """Mark (2) whose window allows less than the share at each of its links; whether there are."""
     found = False
@@ -85,7 +85,7 @@ def mark_content(c: Table, w: Table, x: Scratch, members: int) -> bool:
     return found
 
 
-@inner
+@inlined
 def hop_at(c: Table, one: int, link: int) -> int:
     for hop in range(c.hops[one]):
         if c.path[one, hop] == link:

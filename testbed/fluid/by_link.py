@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.fluid.giving import give
-from testbed.fluid.inner import inner, makes_arrays
+from testbed.fluid.inner import inlined, inner, makes_arrays
 from testbed.fluid.state import Floats, Integers, Scratch, Table
 
 
@@ -182,7 +182,7 @@ def find_content(c: Table, w: Table, x: Scratch, k: Lists) -> Integers:
     return np.sort(k.loose[:content])
 
 
-@inner
+@inlined
 def stop(c: Table, w: Table, k: Lists, one: int, more: float) -> None:
     """A connection gets no more than this."""
     give(c, w, one, more)

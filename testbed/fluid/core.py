@@ -13,7 +13,8 @@ from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
 from testbed.fluid.losses import REPORTED, hear
-from testbed.fluid.queues import ahead_of, wait_ahead, wait_back
+from testbed.fluid.queues import ahead_of
+from testbed.fluid.quiet import wait_ahead, wait_back
 from testbed.fluid.rates import LEAST_SPLIT_NS, leave, progress, reschedule, settle, touch
 from testbed.fluid.rounds import begin_round, end_round, last_leg, line_rate
 from testbed.fluid.state import (

@@ -9,7 +9,7 @@ import numpy as np
 from testbed.fluid.alike import fill_alike
 from testbed.fluid.by_link import fill_by_link
 from testbed.fluid.giving import give
-from testbed.fluid.inner import inner
+from testbed.fluid.inner import inlined, inner
 from testbed.fluid.state import Scratch, Table
 
 LEVELS = 64
@@ -32,7 +32,7 @@ def fill(c: Table, w: Table, x: Scratch, members: int, touched: int, only: int) 
         fill_alike(c, w, x, members, touched, running)
 
 
-@inner
+@inlined
 def take_part(c: Table, x: Scratch, members: int, only: int) -> int:
     """Freeze all but those who are filled; how many these are."""
     running = 0
@@ -44,7 +44,7 @@ def take_part(c: Table, x: Scratch, members: int, only: int) -> int:
     return running
 
 
-@inner
+@inlined
 def of_one_level(c: Table, x: Scratch, members: int) -> bool:
     """Whether all who are filled have the same level at all of their links."""
     same = -1

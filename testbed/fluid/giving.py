@@ -1,10 +1,10 @@
 """What a connection gets, and its links lose (compiled)."""
 
-from testbed.fluid.inner import inner
+from testbed.fluid.inner import inlined
 from testbed.fluid.state import Table
 
 
-@inner
+@inlined
 def give(c: Table, w: Table, one: int, more: float) -> None:
     """As much more as its window and its links allow, and not above `more`."""
     more = min(more, c.cap[one] - c.new_rate[one])

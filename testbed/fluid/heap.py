@@ -6,16 +6,16 @@ same input gives the same order on every machine.
 
 import numpy as np
 
-from testbed.fluid.inner import inner
+from testbed.fluid.inner import inlined
 from testbed.fluid.state import N_HEAP, Scratch, Table
 
 
-@inner
+@inlined
 def _earlier(q: Table, a: int, b: int) -> bool:
     return q.time[a] < q.time[b] or (q.time[a] == q.time[b] and a < b)
 
 
-@inner
+@inlined
 def _up(q: Table, at: int) -> None:
     order, place = q.order, q.place
     one = order[at]
@@ -31,7 +31,7 @@ def _up(q: Table, at: int) -> None:
     place[one] = at
 
 
-@inner
+@inlined
 def _down(q: Table, at: int, count: int) -> None:
     order, place = q.order, q.place
     one = order[at]
@@ -51,7 +51,7 @@ def _down(q: Table, at: int, count: int) -> None:
     place[one] = at
 
 
-@inner
+@inlined
 def schedule(q: Table, x: Scratch, one: int, time: float) -> None:
     """The next event of `one` is at `time`, whatever it was before; infinity means none."""
     count = x.counts[N_HEAP]
@@ -76,7 +76,7 @@ def schedule(q: Table, x: Scratch, one: int, time: float) -> None:
         _down(q, at, count)
 
 
-@inner
+@inlined
 def _remove(q: Table, x: Scratch, at: int) -> None:
     count = x.counts[N_HEAP] - 1
     x.counts[N_HEAP] = count

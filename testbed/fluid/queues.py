@@ -5,11 +5,11 @@ the same level, and of those behind it, wait until it is gone.
 """
 
 from testbed.fluid import tcp
-from testbed.fluid.inner import inner
+from testbed.fluid.inner import inlined, inner
 from testbed.fluid.state import AVOIDANCE, FINAL, ISOLATES, SLOW_START, Scratch, Table
 
 
-@inner
+@inlined
 def hop_of(c: Table, one: int, link: int) -> int:
     hop = 0
     while c.path[one, hop] != link:
@@ -17,18 +17,18 @@ def hop_of(c: Table, one: int, link: int) -> int:
     return hop
 
 
-@inner
+@inlined
 def left_now(c: Table, one: int, now: float) -> float:
     return c.left[one] - c.rate[one] * (now - c.touched[one])
 
 
-@inner
+@inlined
 def ahead_of(c: Table, stream: int, now: float) -> float:
     """What a stream's feeder has sent ahead: it waits in the switch."""
     return left_now(c, stream, now) + c.queued[stream] - left_now(c, c.partner[stream], now)
 
 
-@inner
+@inlined
 def backlog(c: Table, one: int, now: float) -> float:
     """What a connection keeps waiting at its bottleneck: its window, less what is elsewhere.
 
@@ -43,7 +43,7 @@ def backlog(c: Table, one: int, now: float) -> float:
     return max(0.0, min(left_now(c, one, now), kept))
 
 
-@inner
+@inlined
 def window_now(c: Table, one: int, now: float) -> float:
     """Its window, with what it has grown by since then, as far as its receiver lets it."""
     window, rate = c.window[one], c.rate[one]
@@ -80,30 +80,3 @@ def wait_at(
         other = c.after[other, hop]
     # Acknowledgements are among what waits. And who waits for a message comes after it, not before.
     return min(ahead, w.limit[link]) * (1.0 + tcp.ACK_SHARE) / w.capacity[link]
-
-
-@inner
-def wait_ahead(c: Table, w: Table, x: Scratch, one: int) -> float:
-    """How long the packets of a connection wait on their way, behind others."""
-    total = longest = 0.0
-    c.busiest[one] = -1
-    for hop in range(c.hops[one]):
-        wait = wait_at(c, w, x, c.path[one, hop], c.level[one, hop], one)
-        total += wait
-        if wait > longest:
-            longest = wait
-            c.busiest[one] = hop
-    c.wait[one] = total
-    return total
-
-
-@inner
-def wait_back(c: Table, w: Table, x: Scratch, one: int) -> float:
-    """How long its acknowledgements wait."""
-    total = 0.0
-    hops = c.hops[one]
-    for hop in range(hops):
-        level = c.ack_level[one] if c.ack_level[one] >= 0 else c.level[one, hops - 1 - hop]
-        total += wait_at(c, w, x, c.back[one, hop], level, -1)
-    c.wait_back[one] = total
-    return total

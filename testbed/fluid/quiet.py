@@ -10,12 +10,12 @@ until something changes there. What comes out is what `wait_at` gives, to the bi
 """
 
 from testbed.fluid import tcp
-from testbed.fluid.inner import inner
+from testbed.fluid.inner import inlined, inner
 from testbed.fluid.queues import backlog, hop_of, wait_at
 from testbed.fluid.state import ISOLATES, SLOW_START, STAMP, Scratch, Table
-from testbed.fluid.waits import SURELY
 
 FEW = 16  # connections: a look at each costs as little
+SURELY = 1.0 + 1e-6  # times the limit of a queue: fuller, however a sum was rounded
 
 
 @inner
@@ -60,24 +60,24 @@ def look(c: Table, w: Table, x: Scratch, link: int) -> None:
     w.at_least[link], w.looked_level[link] = kept, highest
 
 
-@inner
+@inlined
 def most_kept(c: Table, one: int) -> float:
     """A connection keeps no more than this waiting."""
     return 0.0 if c.split[one] else c.left[one]
 
 
-@inner
+@inlined
 def joined(c: Table, w: Table, one: int, link: int) -> None:
     if c.bottleneck[one] >= 0 or c.rate[one] != 0.0:
         disturb(w, link)
 
 
-@inner
+@inlined
 def left(c: Table, w: Table, one: int, link: int) -> None:
     w.at_least[link] -= most_kept(c, one)
 
 
-@inner
+@inlined
 def disturb(w: Table, link: int) -> None:
     """Something changed at a link that can add to what waits, or take from it."""
     w.quiet_at[link] = w.looked_at[link] = -1
@@ -86,10 +86,36 @@ def disturb(w: Table, link: int) -> None:
 @inner
 def known_ahead(c: Table, w: Table, x: Scratch, one: int) -> float:
     """As `wait_ahead`."""
+    return ahead(c, w, x, one, True)
+
+
+@inner
+def known_back(c: Table, w: Table, x: Scratch, one: int) -> float:
+    """As `wait_back`."""
+    return back(c, w, x, one, True)
+
+
+@inner
+def wait_ahead(c: Table, w: Table, x: Scratch, one: int) -> float:
+    """How long the packets of a connection wait on their way, behind others."""
+    return ahead(c, w, x, one, False)
+
+
+@inner
+def wait_back(c: Table, w: Table, x: Scratch, one: int) -> float:
+    """How long its acknowledgements wait."""
+    return back(c, w, x, one, False)
+
+
+@inlined
+def ahead(c: Table, w: Table, x: Scratch, one: int, known: bool) -> float:
     total = longest = 0.0
     c.busiest[one] = -1
     for hop in range(c.hops[one]):
-        wait = known_wait(c, w, x, c.path[one, hop], c.level[one, hop], one)
+        link, level = c.path[one, hop], c.level[one, hop]
+        wait = (
+            known_wait(c, w, x, link, level, one) if known else wait_at(c, w, x, link, level, one)
+        )
         total += wait
         if wait > longest:
             longest = wait
@@ -98,13 +124,15 @@ def known_ahead(c: Table, w: Table, x: Scratch, one: int) -> float:
     return total
 
 
-@inner
-def known_back(c: Table, w: Table, x: Scratch, one: int) -> float:
-    """As `wait_back`."""
+@inlined
+def back(c: Table, w: Table, x: Scratch, one: int, known: bool) -> float:
     total = 0.0
     hops = c.hops[one]
     for hop in range(hops):
         level = c.ack_level[one] if c.ack_level[one] >= 0 else c.level[one, hops - 1 - hop]
-        total += known_wait(c, w, x, c.back[one, hop], level, -1)
+        link = c.back[one, hop]
+        total += (
+            known_wait(c, w, x, link, level, -1) if known else wait_at(c, w, x, link, level, -1)
+        )
     c.wait_back[one] = total
     return total

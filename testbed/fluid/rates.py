@@ -9,7 +9,7 @@ import numpy as np
 
 from testbed.fluid.filling import fill
 from testbed.fluid.heap import schedule
-from testbed.fluid.inner import inner
+from testbed.fluid.inner import inlined, inner
 from testbed.fluid.losses import answer_losses
 from testbed.fluid.queues import (
     ahead_of,
@@ -37,14 +37,14 @@ CLOSE = 1e-6  # of a link's capacity: more than the order of a sum can change
 LEAST_SPLIT_NS = 1_000.0  # a stream does not change its mind more often
 
 
-@inner
+@inlined
 def touch(w: Table, x: Scratch, link: int) -> None:
     """Something has changed at this link: settle it before time goes on."""
     disturb(w, link)
     to_settle(w, x, link)
 
 
-@inner
+@inlined
 def to_settle(w: Table, x: Scratch, link: int) -> None:
     if not w.is_dirty[link]:
         w.is_dirty[link] = 1
@@ -86,7 +86,7 @@ def leave(c: Table, w: Table, x: Scratch, one: int) -> None:
         to_settle(w, x, link)
 
 
-@inner
+@inlined
 def change_rate(c: Table, w: Table, one: int, rate: float) -> None:
     more = rate - c.rate[one]
     c.rate[one] = rate
@@ -95,7 +95,7 @@ def change_rate(c: Table, w: Table, one: int, rate: float) -> None:
         w.acks[c.back[one, hop]] += more * c.ack[one]
 
 
-@inner
+@inlined
 def progress(c: Table, w: Table, one: int, now: float) -> None:
     """Bring a connection up to now: what it has sent, and what that did to its window."""
     sent = min(c.left[one], c.rate[one] * (now - c.touched[one]))
@@ -178,7 +178,7 @@ def settle(c: Table, w: Table, q: Table, x: Scratch) -> None:
             reschedule(c, q, x, x.members[at])
 
 
-@inner
+@inlined
 def count_inside(c: Table, w: Table, x: Scratch, members: int, touched: int) -> None:
     """How many of those who are settled stand at each link, and about what that changes there."""
     for at in range(touched):
@@ -191,7 +191,7 @@ def count_inside(c: Table, w: Table, x: Scratch, members: int, touched: int) -> 
             w.change[c.path[one, hop]] += c.new_rate[one] - c.rate[one]
 
 
-@inner
+@inlined
 def is_full(w: Table, link: int) -> bool:
     return w.load[link] >= FULL * (w.capacity[link] - w.acks[link])
 
@@ -212,7 +212,7 @@ def becomes_full(c: Table, w: Table, x: Scratch, link: int) -> bool:
     return w.load[link] + change >= full
 
 
-@inner
+@inlined
 def find_queue(c: Table, w: Table, one: int) -> None:
     """Packets wait at the first full link, or where others let them wait."""
     if c.rate[one] >= c.cap[one]:
@@ -225,7 +225,7 @@ def find_queue(c: Table, w: Table, one: int) -> None:
             return
 
 
-@inner
+@inlined
 def could_send_ahead(c: Table, w: Table, one: int) -> bool:
     """Its first link would take more of a stream than the links behind let through."""
     if c.partner[one] < one or c.split[one] or c.phase[one] != FINAL or c.bottleneck[one] < 1:
@@ -262,7 +262,7 @@ def share_out(c: Table, w: Table, x: Scratch, members: int, touched: int) -> Non
     fill(c, w, x, members, touched, -1)
 
 
-@inner
+@inlined
 def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
     """When a connection next needs attention: its round is over, it is demoted, or all is sent."""
     partner = c.partner[one]
@@ -278,7 +278,7 @@ def reschedule(c: Table, q: Table, x: Scratch, one: int) -> None:
     schedule(q, x, one, due)
 
 
-@inner
+@inlined
 def schedule_pair(c: Table, q: Table, x: Scratch, stream: int) -> None:
     """A stream and its feeder: one of them is done, or the stream has caught up."""
     now = x.clock[0]

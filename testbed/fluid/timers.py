@@ -20,7 +20,7 @@ from testbed.fluid.losses import (
     miss,
     packet_lost,
 )
-from testbed.fluid.queues import wait_ahead, wait_back
+from testbed.fluid.quiet import wait_ahead, wait_back
 from testbed.fluid.rates import join, leave
 from testbed.fluid.rounds import begin_round, line_rate
 from testbed.fluid.state import (

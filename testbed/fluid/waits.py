@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.fluid import tcp
-from testbed.fluid.inner import inner, makes_arrays
-from testbed.fluid.queues import backlog, hop_of, wait_ahead, wait_at, wait_back
+from testbed.fluid.inner import inlined, inner, makes_arrays
+from testbed.fluid.queues import backlog, hop_of, wait_at
+from testbed.fluid.quiet import SURELY, wait_ahead, wait_back
 from testbed.fluid.state import AVOIDANCE, ISOLATES, SLOW_START, Floats, Integers, Scratch, Table
 
 MANY = 512  # connections: below, rows cost more than they save
 LOOKS = 4096  # at connections in lists, to which the same applies
-SURELY = 1.0 + 1e-6  # times the limit of a queue: fuller, however a sum was rounded
 
 
 class Rows(NamedTuple):
@@ -111,7 +111,7 @@ def limit_by_row(c: Table, w: Table, x: Scratch, members: int) -> None:
             r.fresh[link] = 0
 
 
-@inner
+@inlined
 def wait_in_row(c: Table, w: Table, x: Scratch, r: Rows, link: int, level: int, one: int) -> float:
     """As `wait_at`."""
     if r.begins[link] < 0:
