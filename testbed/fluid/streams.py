@@ -72,7 +72,10 @@ def next_message(state: State, stream: int, idle: bool) -> None:
         c.phase[stream] = SLOW_START
         begin_round(state, stream)
     elif c.left[stream] <= c.window[stream]:
-        known_ahead(c, w, x, stream)
+        if idle:
+            known_ahead(c, w, x, stream)
+        else:
+            c.wait[stream] = 0.0  # it stands in the queue already
         begin_final(c, stream, now)
         c.cap[stream] = np.inf
         c.round_end[stream] = np.inf
