@@ -13,14 +13,15 @@ from testbed.fluid.state import AVOIDANCE, FINAL, State, Table
 def last_leg(state: State, one: int) -> float:
     """From the last byte's departure to its arrival: propagation, and the queues on the way.
 
-    What a window let go has still to wait behind others; what a full link let go has done so.
+    What a window let go has still to wait behind others; what a full link let go has done so. First
+    come, first served: what was let go at once ends no sooner than behind all that was there then,
+    at the rate of the line. The time in which it shared a port with others counts to that.
     """
     c, w, x = state.c, state.w, state.x
     total = c.delay[one]
     if c.phase[one] == FINAL:
-        # First come, first served: behind what waited there then, at the rate of the line.
-        least = c.wait[one] + c.burst[one] / line_rate(state, one)
-        return total + min(c.wait[one], max(0.0, c.began[one] + least - x.clock[0]))
+        ends = c.began[one] + c.wait[one] + c.burst[one] / line_rate(state, one)
+        return total + min(c.wait[one], max(0.0, ends - x.clock[0]))
     if c.rate[one] >= c.cap[one]:
         return total + c.wait[one]
     for hop in range(c.bottleneck[one] + 1, c.hops[one]):
