@@ -10,7 +10,8 @@ from analysis import agreement
 from analysis.folder import load
 from basics.errors import BadInput
 from bench.agreement.__main__ import PAGE, written
-from bench.agreement.cells import CELLS, reference
+from bench.agreement.cells import CELLS
+from bench.agreement.playing import reference
 from tests.conftest import giveway
 from tests.run_folders import Effect, Folder, write
 

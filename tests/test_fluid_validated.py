@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis import agreement
-from bench.agreement.cells import CELLS, FAR_OFF, played
+from bench.agreement.cells import CELLS, FAR_OFF
+from bench.agreement.playing import played
 from testbed.fluid.validated import RANGES, Range, cautions
 from testbed.spec import Experiment, load
 from tests.conftest import REPOSITORY, giveway

@@ -147,7 +147,8 @@ def look_at(name: str, words: list[str]) -> None:
     settings = [after for before, after in pairwise(words) if before == "--set"]
     if name == "reproduce" and words and not words[0].startswith("-"):
         assert words[0] in entry.names()
-    if not words or not words[0].endswith(".yaml"):
+    theirs = any("FILE" in setting for setting in settings)  # the reader's own
+    if theirs or not words or not words[0].endswith(".yaml"):
         return
     path = REPOSITORY / words[0]
     loaded = sweep_file.load(path, settings).first if name == "sweep" else load(path, settings)

@@ -11,16 +11,10 @@ from analysis import agreement
 from basics.errors import BadInput, GivewayError
 from basics.files import write_json
 from bench.agreement import noise
-from bench.agreement.cells import (
-    CELLS,
-    LAST_CHANGE,
-    REFERENCE,
-    REPOSITORY,
-    played,
-    reference,
-    referenced,
-)
-from bench.agreement.page import Compared, page
+from bench.agreement.cells import CELLS, REPOSITORY
+from bench.agreement.compared import Compared
+from bench.agreement.page import page
+from bench.agreement.playing import LAST_CHANGE, REFERENCE, played, reference, referenced
 
 PAGE = REPOSITORY / "docs" / "agreement.md"
 

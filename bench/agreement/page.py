@@ -1,21 +1,17 @@
 """docs/agreement.md, from the numbers of both engines."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from analysis import agreement, words
 from analysis.agreement import BothEngines
 from bench.agreement import noise
-from bench.agreement.cells import LAST_CHANGE, Cell
+from bench.agreement.cells import Cell
+from bench.agreement.compared import KINDS, Compared, both_tails, percent, points
+from bench.agreement.playing import LAST_CHANGE
+from bench.agreement.score import blind, score
 from testbed.spec.jobs import TrainingJob
 from workloads import sizes
 
-KINDS = (
-    ("iteration", "Mean iteration time", "3 %"),
-    ("small flows", "Mean completion time of small flows", "15 %"),
-    ("large flows", "Mean completion time of large flows", "15 %"),
-)
 HEAD = """\
 # How far the fluid engine is from the virtual one
 Written by `make agreement`; a test holds it to what the code gives. Do not edit.
@@ -31,33 +27,8 @@ The virtual engine takes minutes for a cell, so what it gave is kept in
 """
 
 
-@dataclass(frozen=True)
-class Compared:
-    cell: Cell
-    virtual: Mapping[str, Any]  # by policy
-    fluid: Mapping[str, Any]
-    is_new: bool = True  # the reference, made since the virtual engine last changed
-
-    @property
-    def rows(self) -> list[BothEngines]:
-        return agreement.rows(self.virtual, self.fluid)
-
-    def values(self, kind: str, policy: str) -> list[BothEngines]:
-        """Of each job, or of flows."""
-        return [
-            row
-            for row in self.rows
-            if kind in row.what and row.policy == policy and not row.is_change
-        ]
-
-    def change(self, of: BothEngines) -> BothEngines | None:
-        """What its policy changes in a value."""
-        found = (row for row in self.rows if row.is_change and row.what == of.what)
-        return next((row for row in found if row.policy == of.policy), None)
-
-
 def page(cells: Sequence[Compared]) -> str:
-    parts = [HEAD + _ages(cells), _score(cells), _cells(cells)]
+    parts = [HEAD + _ages(cells), score(cells), blind(cells), _cells(cells)]
     for kind, title, bound in KINDS:
         parts.append(f"## {title} (within {bound}; change within 5 points)\n{_table(kind, cells)}")
     parts.append(_tails(cells))
@@ -83,53 +54,15 @@ def _ages(cells: Sequence[Compared]) -> str:
     )
 
 
-def _score(cells: Sequence[Compared]) -> str:
-    lines = ["| | within | median difference | largest |", "| --- | --- | --- | --- |"]
-    for kind, title, bound in KINDS:
-        for is_change in (False, True):
-            rows = [r for c in cells for r in c.rows if kind in r.what and r.is_change == is_change]
-            apart = sorted(abs(row.apart) for row in rows)
-            name = f"{title}: change, 5 points" if is_change else f"{title}, {bound}"
-            unit = _points if is_change else _percent
-            lines.append(
-                f"| {name} | {sum(row.within for row in rows)} of {len(rows)} "
-                f"| {unit(apart[len(apart) // 2], sign='')} | {unit(apart[-1], sign='')} |"
-            )
-    apart = sorted(abs(found) for c in cells for found in _without_timeouts(c))
-    lines.append(
-        f"| Beside it: small flows that took at most 150 ms, 15 % "
-        f"| {sum(one <= agreement.FLOWS_BOUND for one in apart)} of {len(apart)} "
-        f"| {_percent(apart[len(apart) // 2], '')} | {_percent(apart[-1], '')} |"
-    )
-    apart = sorted(abs(theirs / ours - 1) for *_, ours, theirs in _both_tails(cells))
-    if apart:
-        lines.append(
-            f"| 99th percentile of slowdown, all flows, 15 % "
-            f"| {sum(one <= agreement.FLOWS_BOUND for one in apart)} of {len(apart)} "
-            f"| {_percent(apart[len(apart) // 2], '')} | {_percent(apart[-1], '')} |"
-        )
-    return "\n".join(["## In short", *lines, ""])
-
-
-def _without_timeouts(compared: Compared) -> list[float]:
-    """Differences of the means of small flows that waited for no timeout, by policy."""
-    key = "mean_without_timeouts_ns"
-    pairs = [
-        (numbers["flows"]["small"][key], compared.fluid[label]["flows"]["small"][key])
-        for label, numbers in compared.virtual.items()
-    ]
-    return [fluid / virtual - 1 for virtual, fluid in pairs if virtual and fluid]
-
-
 def _cells(cells: Sequence[Compared]) -> str:
     lines = ["| cell | training | flows | file | settings |", "| --- | --- | --- | --- | --- |"]
     for compared in cells:
         training, flows = offered(compared.cell)
         cell = compared.cell
         settings = ", ".join(f"`{setting}`" for setting in cell.settings)
-        share = "replayed" if flows is None else _percent(flows, "")
+        share = "replayed" if flows is None else percent(flows, "")
         lines.append(
-            f"| {cell.name} | {_percent(training, '')} | {share} | `{cell.file}` | {settings} |"
+            f"| {cell.name} | {percent(training, '')} | {share} | `{cell.file}` | {settings} |"
         )
     head = (
         "## The cells\nTraining and flows: the share of every host's link that each asks for.\n"
@@ -176,14 +109,14 @@ def _line(compared: Compared, row: BothEngines) -> str:
     job = f" ({row.what.split(',')[0]})" if "iteration" in row.what and jobs > 1 else ""
     line = (
         f"| {compared.cell.name}{job} | {row.policy} | {words.duration(row.reference)} "
-        f"| {words.duration(row.other)} | {_flag(row, _percent(row.apart))} |"
+        f"| {words.duration(row.other)} | {_flag(row, percent(row.apart))} |"
     )
     change = compared.change(row)
     if change is None:
         return f"{line} | | |"
     return (
-        f"{line} {_percent(change.reference)} | {_percent(change.other)} "
-        f"| {_flag(change, _points(change.apart))} |"
+        f"{line} {percent(change.reference)} | {percent(change.other)} "
+        f"| {_flag(change, points(change.apart))} |"
     )
 
 
@@ -197,27 +130,17 @@ def _tails(cells: Sequence[Compared]) -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     errors = []
-    for name, policy, virtual, fluid in _both_tails(cells):
+    for name, policy, virtual, fluid in both_tails(cells):
         errors.append(fluid / virtual - 1)
-        apart = _percent(errors[-1])
+        apart = percent(errors[-1])
         told = apart if abs(errors[-1]) <= agreement.FLOWS_BOUND else f"**{apart}**"
         lines.append(f"| {name} | {policy} | {virtual:.1f} | {fluid:.1f} | {told} |")
     if not errors:
         return ""
     middle = sorted(map(abs, errors))[len(errors) // 2]
     return "\n".join(
-        [*lines, "", f"Median of the {len(errors)} errors: {_percent(middle, '')}.", ""]
+        [*lines, "", f"Median of the {len(errors)} errors: {percent(middle, '')}.", ""]
     )
-
-
-def _both_tails(cells: Sequence[Compared]) -> Iterator[tuple[str, str, float, float]]:
-    """Cell, policy, and the 99th percentile of slowdown in both engines."""
-    for compared in cells:
-        for policy, numbers in compared.virtual.items():
-            virtual = numbers["flows"].get("all", {}).get(agreement.TAIL)
-            fluid = compared.fluid[policy]["flows"]["all"][agreement.TAIL]
-            if virtual and fluid:
-                yield compared.cell.name, policy, virtual, fluid
 
 
 def _beside(cells: Sequence[Compared]) -> str:
@@ -243,7 +166,7 @@ def _beside(cells: Sequence[Compared]) -> str:
                 ("large", "median_ns"),
             ):
                 a, b = numbers["flows"][name][key], compared.fluid[policy]["flows"][name][key]
-                apart = _percent(b / a - 1) if a and b else ""
+                apart = percent(b / a - 1) if a and b else ""
                 cells_of_row += [words.duration(a), words.duration(b), apart]
             lines.append("| " + " | ".join(cells_of_row) + " |")
     return "\n".join([*lines, ""])
@@ -257,7 +180,7 @@ def _notes(cells: Sequence[Compared]) -> str:
             continue
         said = "; ".join(
             f"{row.what} under {row.policy}"
-            + (f", change: {_points(row.apart)}" if row.is_change else f": {_percent(row.apart)}")
+            + (f", change: {points(row.apart)}" if row.is_change else f": {percent(row.apart)}")
             for row in outside
         )
         lines.append(f"- **{compared.cell.name}**: {said}.")
@@ -269,11 +192,3 @@ def _notes(cells: Sequence[Compared]) -> str:
 
 def _flag(row: BothEngines, text: str) -> str:
     return text if row.within else f"**{text}**"
-
-
-def _percent(share: float, sign: str = "+") -> str:
-    return f"{100 * share:{sign}.1f} %".replace("-", words.MINUS)
-
-
-def _points(share: float, sign: str = "+") -> str:
-    return f"{100 * share:{sign}.1f} points".replace("-", words.MINUS)

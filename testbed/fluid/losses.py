@@ -66,7 +66,7 @@ def ends_here(c: Table, x: Scratch, one: int, waiting: float) -> bool:
     Those that were sent at once and wait in a queue already are not lost any more.
     """
     feeds = 0 <= c.partner[one] < one
-    if not x.counts[TIMERS] or feeds or c.split[one] or c.at_once[one]:
+    if not x.counts[TIMERS] or feeds or c.split[one] or c.at_once[one] or c.queued[one] > 0.0:
         return False
     return left_now(c, one, x.clock[0]) <= waiting + 1.0
 

@@ -40,7 +40,7 @@ def backlog(c: Table, one: int, now: float) -> float:
     if c.phase[one] != FINAL:
         elsewhere_ns += c.wait_back[one]
     kept = window_now(c, one, now) - c.rate[one] * elsewhere_ns
-    return max(0.0, min(left_now(c, one, now), kept))
+    return max(0.0, min(left_now(c, one, now) + c.queued[one], kept))
 
 
 @inlined

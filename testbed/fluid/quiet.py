@@ -63,7 +63,7 @@ def look(c: Table, w: Table, x: Scratch, link: int) -> None:
 @inlined
 def most_kept(c: Table, one: int) -> float:
     """A connection keeps no more than this waiting."""
-    return 0.0 if c.split[one] else c.left[one]
+    return 0.0 if c.split[one] else c.left[one] + c.queued[one]
 
 
 @inlined

@@ -6,22 +6,35 @@ from testbed.fluid import tcp
 from testbed.fluid.inner import inner
 from testbed.fluid.quiet import known_ahead, known_back, known_wait
 from testbed.fluid.rates import touch
-from testbed.fluid.state import AVOIDANCE, FINAL, State
+from testbed.fluid.state import AVOIDANCE, FINAL, State, Table
 
 
 @inner
 def last_leg(state: State, one: int) -> float:
     """From the last byte's departure to its arrival: propagation, and the queues on the way.
 
-    What a window let go has still to wait behind others; what a full link let go has done so.
+    What a window let go has still to wait behind others; what a full link let go has done so. First
+    come, first served: what was let go at once ends no sooner than behind all that was there then,
+    at the rate of the line. The time in which it shared a port with others counts to that.
     """
     c, w, x = state.c, state.w, state.x
     total = c.delay[one]
-    if c.phase[one] == FINAL or c.rate[one] >= c.cap[one]:
+    if c.phase[one] == FINAL:
+        ends = c.began[one] + c.wait[one] + c.burst[one] / line_rate(state, one)
+        return total + min(c.wait[one], max(0.0, ends - x.clock[0]))
+    if c.rate[one] >= c.cap[one]:
         return total + c.wait[one]
     for hop in range(c.bottleneck[one] + 1, c.hops[one]):
         total += known_wait(c, w, x, c.path[one, hop], c.level[one, hop], one)
     return total
+
+
+@inner
+def begin_final(c: Table, one: int, now: float) -> None:
+    """All that is left fits into the window: it is let go at once."""
+    c.phase[one] = FINAL
+    c.began[one] = now
+    c.burst[one] = c.left[one]
 
 
 @inner
@@ -31,7 +44,7 @@ def begin_round(state: State, one: int) -> None:
     rtt = 2.0 * c.delay[one] + known_ahead(c, w, x, one) + known_back(c, w, x, one)
     c.least_rtt[one] = min(c.least_rtt[one], rtt)
     if c.left[one] <= c.window[one]:
-        c.phase[one] = FINAL
+        begin_final(c, one, x.clock[0])
         c.cap[one] = np.inf
         c.round_end[one] = np.inf
         return

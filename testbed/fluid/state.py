@@ -101,6 +101,8 @@ def connections(count: int) -> Table:
         missing=[FLOAT],  # of its last bytes: lost, and nothing behind them will report it
         found_by=[INT],  # which timer finds that out (losses.py)
         at_once=[INT],  # whether all that is left was sent at one instant
+        began=[FLOAT],  # when all that is left of it was let go
+        burst=[FLOAT],  # how much that was
         closes=[INT],  # a packet of its own says that it was the last, sent with it
         quickest=[FLOAT],  # the shortest round trip that TCP has seen
         opens=[INT],  # whether it is a SYN that a timer will send again

@@ -8,8 +8,9 @@ from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
 from testbed.fluid.losses import hear
+from testbed.fluid.quiet import known_ahead
 from testbed.fluid.rates import join, leave, progress, reschedule, touch
-from testbed.fluid.rounds import begin_round, last_leg
+from testbed.fluid.rounds import begin_final, begin_round, last_leg
 from testbed.fluid.state import (
     AVOIDANCE,
     FINAL,
@@ -71,7 +72,11 @@ def next_message(state: State, stream: int, idle: bool) -> None:
         c.phase[stream] = SLOW_START
         begin_round(state, stream)
     elif c.left[stream] <= c.window[stream]:
-        c.phase[stream] = FINAL
+        if idle:
+            known_ahead(c, w, x, stream)
+        else:
+            c.wait[stream] = 0.0  # it stands in the queue already
+        begin_final(c, stream, now)
         c.cap[stream] = np.inf
         c.round_end[stream] = np.inf
     else:
