@@ -5,6 +5,7 @@ counts like any other: what a file names, it depends on.
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -159,6 +160,16 @@ def test_the_docker_folder_does_not_shadow_the_docker_package() -> None:
 def test_files_can_be_read_in_a_sitting() -> None:
     long = {short(path) for path in sources(*FOLDERS) if lines(path) > MOST_LINES}
     assert long == LONG_FILES.keys()
+
+
+def test_no_half_of_a_merge_is_left() -> None:
+    sides = re.compile(r"^(<{7} |>{7} )", re.MULTILINE)
+    pages = [
+        path for suffix in ("py", "md", "yaml") for path in REPOSITORY.glob(f"[!.]*/**/*.{suffix}")
+    ]
+    pages += REPOSITORY.glob("*.md")
+    assert pages
+    assert [path for path in pages if sides.search(path.read_text())] == []
 
 
 def test_a_name_has_one_thing() -> None:
