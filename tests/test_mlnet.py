@@ -136,8 +136,12 @@ def test_models_of_servers_that_are_done_hold_up_gradients_for_the_others() -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["traffic-reduction", "oversubscribed", "both", "prioritisation", "prioritisation-full"]
-)
+    "name",
+    [
+        "traffic-reduction", "oversubscribed", "both", "prioritisation", "prioritisation-full",
+        "full-size",
+    ],
+)  # fmt: skip
 def test_the_page_has_the_numbers_of_its_reproductions(name: str) -> None:
     docs = REPOSITORY / "docs"
     page, kept = ((docs / f"{one}.md").read_text() for one in ("mlnet", "reproductions"))
