@@ -89,6 +89,13 @@ def test_the_report_is_self_contained(tmp_path: Path) -> None:
     assert len(set(page.identifiers)) == len(page.identifiers)
 
 
+def test_sentences_that_are_there_or_not_stand_apart(tmp_path: Path) -> None:
+    after = render(tmp_path, Folder()).split("<h2>What each side gets</h2>")[1]
+    said = " ".join(after.split("<p>")[1].split("</p>")[0].split())
+    assert "p99 is the time" in said
+    assert not re.search(r"\.[A-Za-z]", said)
+
+
 def test_every_picture_has_words_for_those_who_cannot_see_it(tmp_path: Path) -> None:
     html = render(tmp_path, Folder())
     pictures = re.findall(r'<svg class="picture" role="img" aria-label="([^"]*)"', html)
