@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.collections import PolyCollection
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from analysis import cluster, words
@@ -15,6 +16,7 @@ from analysis.metrics import Floats, quantile
 from analysis.plots import cdf, log_ticks
 
 MOST_HOSTS, MOST_BARS = 40, 8000  # of a chart; more cannot be told apart
+POINTS, NAME_POINTS, LETTER = 72, 5.0, 0.6  # an inch; a name in a bar; its letters' mean width
 COLOURS = 6  # in turns, so that a job differs from its neighbours
 
 
@@ -84,8 +86,14 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     rows = min(len(hosts), MOST_HOSTS)
     figure, axes = new_figure(0.9 + 0.16 * rows)
     numbers = {job: at for at, job in enumerate(run.table("submissions")["job"])}
-    bars, colours = _bars(shown, numbers, {host: at for at, host in enumerate(hosts)}, length)
+    ordered = shown.sort_values("taken_ns", kind="stable")
+    bars, colours = _bars(ordered, numbers, {host: at for at, host in enumerate(hosts)}, length)
     axes.add_collection(PolyCollection(bars, facecolors=colours, linewidths=0))
+    named = _name(axes, bars, ordered["job"].tolist(), end_ns / length, rows)
+    if len(numbers) <= COLOURS and not named.issuperset(numbers):
+        patches = [Patch(color=colour(f"policy-{at}"), label=job) for job, at in numbers.items()]
+        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(patches) // 3))
+        figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False)
     axes.set_xlim(0, end_ns / length)
     axes.set_ylim(rows - 0.5, -0.5)
     step = max(1, rows // 10)
@@ -115,11 +123,13 @@ def _left_out(hosts: int, there: int, later: pd.DataFrame) -> str:
 def _bars(
     stretches: pd.DataFrame, jobs: Mapping[str, int], rows: Mapping[str, int], length: float
 ) -> tuple[list[Floats], list[str]]:
-    """Tasks that are on a host at once lie beside each other, each in the first free lane."""
+    """Tasks that are on a host at once lie beside each other, each in the first free lane.
+
+    Stretches come in the order in which they were taken.
+    """
     found: list[tuple[float, float, int, int, str]] = []
     lanes: dict[str, list[float]] = {}
-    ordered = stretches.sort_values("taken_ns", kind="stable")
-    names = (ordered[name].tolist() for name in ("job", "host", "taken_ns", "free_ns"))
+    names = (stretches[name].tolist() for name in ("job", "host", "taken_ns", "free_ns"))
     for job, host, taken_ns, free_ns in zip(*names, strict=True):
         own = lanes.setdefault(host, [])
         lane = next((lane for lane, until in enumerate(own) if until <= taken_ns), len(own))
@@ -134,6 +144,24 @@ def _bars(
         high = low - height
         corners.append(np.array([(begin, low), (end, low), (end, high), (begin, high)]))
     return corners, [shade for *_, shade in found]
+
+
+def _name(axes: Any, bars: list[Floats], jobs: list[str], width: float, rows: int) -> set[str]:
+    """Write a job's name into its bar, where it has room; which were written."""
+    named = set()
+    inches = axes.get_position()
+    a_time = inches.width * axes.figure.get_figwidth() * POINTS / width
+    a_row = inches.height * axes.figure.get_figheight() * POINTS / rows
+    for bar, job in zip(bars, jobs, strict=True):
+        (begin, low), (end, high) = bar[0], bar[2]
+        wide, high_enough = (end - begin) * a_time, (low - high) * a_row > NAME_POINTS
+        if high_enough and wide > LETTER * NAME_POINTS * (len(job) + 1):
+            middle = ((begin + end) / 2, (low + high) / 2)
+            named.add(job)
+            axes.text(
+                *middle, job, ha="center", va="center", size=NAME_POINTS, color=colour("shade")
+            )
+    return named
 
 
 def said(summary: Mapping[str, Any]) -> str:

@@ -142,8 +142,19 @@ def test_a_simulation_that_does_not_fit_is_refused_before_it_starts(tmp_path: Pa
     assert len(str(caught.value).splitlines()) == 1
     assert "12800000 connections of training jobs, 24576 links" in str(caught.value)
     assert caught.value.exit_code == 3
+    assert str(caught.value).endswith("most of it goes with fewer servers or workers")
     summed = load(path, ["training.0.reduce={by: rack, chunk: 100 MB}", "training.0.servers=100"])
     assert memory.needed_byte(summed) < 5e9
+
+
+def test_what_does_not_fit_says_what_to_take_less_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_byte", lambda: 1)
+    for settings, less in (
+        (["training=[]", "duration=1000 s"], "a shorter duration, or fewer arrivals"),
+        (["training=[]", "flows.0.arrivals=1 per second per host"], "a smaller topology"),
+    ):
+        with pytest.raises(CannotRun, match=f"{less}$"):
+            fluid.demand(load(QUICKSTART, settings))
 
 
 def test_no_more_simulations_at_once_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:

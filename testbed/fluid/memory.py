@@ -21,6 +21,11 @@ A_SAMPLE = 250  # of a band at a link
 
 def needed_byte(experiment: Experiment) -> int:
     """About what one run needs."""
+    return BASE + sum(_needs(experiment).values())
+
+
+def _needs(experiment: Experiment) -> dict[str, int]:
+    """Bytes, by what would have to be less for them to be fewer."""
     jobs = experiment.training
     bands = max(len(choice.link_policy.bands) for choice in experiment.policies)
     flows = sum(
@@ -28,13 +33,12 @@ def needed_byte(experiment: Experiment) -> int:
         for mix in experiment.flows
     )
     links = 2 * len(experiment.topology.graph.links)
-    return round(
-        BASE
-        + A_CONNECTION * sum(map(connections, jobs))
-        + A_STEP * sum(map(steps, jobs))
-        + A_FLOW * flows
-        + A_SAMPLE * SAMPLES * links * bands
-    )
+    return {
+        "fewer servers or workers": A_CONNECTION * sum(map(connections, jobs)),
+        "larger chunks, or fewer servers or workers": A_STEP * sum(map(steps, jobs)),
+        "a shorter duration, or fewer arrivals": round(A_FLOW * flows),
+        "a smaller topology": A_SAMPLE * SAMPLES * links * bands,
+    }
 
 
 def connections(job: TrainingJob) -> int:
@@ -61,11 +65,12 @@ def demand_memory(experiment: Experiment) -> None:
     needed, free = needed_byte(experiment), free_byte()
     if needed <= free:
         return
+    needs = _needs(experiment)
     count = sum(map(connections, experiment.training))
     raise CannotRun(
         f"a run needs about {needed / 2**30:.1f} GiB of memory ({count} connections of training "
         f"jobs, {len(experiment.topology.graph.links)} links), and {free / 2**30:.1f} GiB are "
-        "free: take fewer servers or workers, or larger chunks"
+        f"free: most of it goes with {max(needs, key=lambda less: needs[less])}"
     )
 
 
