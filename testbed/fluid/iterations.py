@@ -1,0 +1,65 @@
+"""MLTCP: who has sent more of an iteration has a larger share of a full link (compiled).
+
+What an iteration is, nobody tells: the pauses do, by the rule of the virtual engine's kernel
+(testbed/virtual/tcp_mltcp.c). A share that grows with every byte would be an event a byte: it grows
+in steps.
+"""
+
+import numpy as np
+
+from testbed.fluid import tcp
+from testbed.fluid.inner import inner
+from testbed.fluid.rates import touch
+from testbed.fluid.state import ITERATES, State
+
+STEP = 1.1  # of a gain: in a tenth more, which makes 22 steps an iteration
+
+
+@inner
+def begin_message(state: State, stream: int, idle: bool) -> None:
+    """The message at the head of the line is what a stream has left to send."""
+    c, s = state.c, state.s
+    size = s.sizes[stream, s.head[stream]]
+    c.left[stream] = size
+    if state.x.counts[ITERATES]:
+        if idle:
+            pause(state, stream)
+        s.so_far[stream] += size
+        weigh(state, stream)
+
+
+@inner
+def pause(state: State, stream: int) -> None:
+    """A pause that is not much shorter than the one that ended the last iteration ends this one."""
+    s, now = state.s, state.x.clock[0]
+    ticks = np.floor(now / tcp.TICK_NS) - np.floor(s.busy_ns[stream] / tcp.TICK_NS)
+    sent = s.so_far[stream]
+    if ticks == 0.0:
+        return
+    if sent < tcp.LEAST_ITERATION:
+        s.so_far[stream] = 0.0
+    elif 2.0 * ticks > s.pause[stream] or sent > 2.0 * s.whole[stream]:
+        s.whole[stream], s.pause[stream] = sent, ticks
+        s.so_far[stream] = 0.0
+
+
+@inner
+def weigh(state: State, stream: int) -> None:
+    """The weight of a stream, and of its feeder, as far as the iteration is; and when it changes.
+
+    Of AIMD with a common loss probability, windows are in proportion to the root of what is added.
+    """
+    c, w, s, x = state.c, state.w, state.s, state.x
+    whole = s.whole[stream]
+    if whole == 0.0:
+        return
+    end = s.so_far[stream] - c.missing[stream]
+    sent = end - c.left[stream]
+    gain = tcp.mltcp_gain(sent / whole)
+    c.weight[stream] = c.weight[c.partner[stream]] = np.sqrt(gain)
+    following = whole * tcp.mltcp_share(STEP * gain)
+    c.demoted_at[stream] = end - following if following > sent + 1.0 else -1.0
+    for hop in range(c.hops[stream]):
+        touch(w, x, c.path[stream, hop])
+    if c.split[stream]:
+        touch(w, x, c.path[c.partner[stream], 0])
