@@ -10,7 +10,7 @@ import numpy as np
 from testbed.fluid import tcp
 from testbed.fluid.inner import inner
 from testbed.fluid.rates import touch
-from testbed.fluid.state import ITERATES, State
+from testbed.fluid.state import ISOLATES, ITERATES, State
 
 STEP = 1.1  # of a gain: in a tenth more, which makes 22 steps an iteration
 
@@ -48,15 +48,17 @@ def weigh(state: State, stream: int) -> None:
     """The weight of a stream, and of its feeder, as far as the iteration is; and when it changes.
 
     Of AIMD with a common loss probability, windows are in proportion to the root of what is added.
+    Where receivers hold windows, or each connection has a queue of its own, windows share nothing.
     """
     c, w, s, x = state.c, state.w, state.s, state.x
     whole = s.whole[stream]
-    if whole == 0.0:
+    if whole == 0.0 or x.counts[ISOLATES]:
         return
     end = s.so_far[stream] - c.missing[stream]
     sent = end - c.left[stream]
     gain = tcp.mltcp_gain(sent / whole)
-    c.weight[stream] = c.weight[c.partner[stream]] = np.sqrt(gain)
+    grows = c.window[stream] < c.receive[stream]
+    c.weight[stream] = c.weight[c.partner[stream]] = np.sqrt(gain) if grows else 1.0
     following = whole * tcp.mltcp_share(STEP * gain)
     c.demoted_at[stream] = end - following if following > sent + 1.0 else -1.0
     for hop in range(c.hops[stream]):
