@@ -31,7 +31,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
     @app.command()
     def tune(
         file: Annotated[Path, typer.Argument(help="an experiment file")],
-        over: Annotated[str, typer.Option(help="what to tune: partition, credit, or both")],
+        over: Annotated[str, typer.Option(help="partition, credit, or partition,credit")],
         job: Annotated[
             str | None, typer.Option(help="of this job, where there are several")
         ] = None,
