@@ -34,7 +34,12 @@ def page(cells: Sequence[Compared]) -> str:
     parts = [HEAD.format(answer=answer(cells)) + _ages(cells), score(cells)]
     parts += [blind(cells), _cells(cells)]
     for kind, title, bound in KINDS:
-        parts.append(f"## {title} (within {bound}; change within 5 points)\n{_table(kind, cells)}")
+        lead = (
+            "A line a cell and policy; **bold** is outside. On the right what the policy changes\n"
+            "against the cell's first one, in both engines.\n"
+        )
+        head = f"## {title} (within {bound}; change within 5 points)"
+        parts.append(f"{head}\n{lead}\n{_table(kind, cells)}")
     parts.append(_tails(cells))
     parts.append(_beside(cells))
     both = {one.cell.name: one for one in cells}
