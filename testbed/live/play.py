@@ -14,7 +14,7 @@ import numpy as np
 
 from testbed.containers.view import Room
 from testbed.engine import Performance, Run, Setting, Wiring
-from testbed.live import hosts_file, transport
+from testbed.live import hosts_file, kernel_marks, transport
 from testbed.live.crew import HANG_LIMIT_S, Crew
 from testbed.live.network import Network
 from testbed.live.stage import Stage
@@ -58,6 +58,7 @@ def perform(
             run_id=run.run_id,
             containers=containers.pids if containers else None,
             servers=server_map(run.experiment.training),
+            marking=kernel_marks.marking_of(run.experiment, run.choice, setting.wiring.dilation),
         ) as network,
         Nursery(
             run.run_id,
