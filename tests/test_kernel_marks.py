@@ -24,7 +24,7 @@ from testbed.live.kernel_marks import HEADER_BYTE, LARGEST_PACKET_BYTE, MTU, Mar
 from testbed.live.network import LEAST_SEGMENTS, Network
 from testbed.live.rtnetlink import Namespace
 from testbed.spec import Experiment, load
-from tests.conftest import giveway
+from tests.conftest import REPOSITORY, giveway
 from tests.test_first_bytes import CELL
 from tests.told import a_machine
 from workloads.generator import Sending
@@ -70,6 +70,12 @@ def test_what_never_happens_is_not_counted(cell: Path) -> None:
     marking = kernel_marks.marking_of(experiment, experiment.policies[0])
     assert marking is not None
     assert marking.later == ((100, MIDDLE),)
+
+
+def test_who_is_never_demoted_has_the_first_mark_all_the_same() -> None:
+    lines = kernel_marks.rules(Marking(HIGH, ())).splitlines()
+    assert "ip dscp 0 ip dscp set 4" in lines
+    assert not [line for line in lines if "quota" in line or "past_" in line]
 
 
 def test_without_the_option_kernels_do_nothing(cell: Path) -> None:
@@ -147,6 +153,13 @@ def test_a_stack_in_the_flows_band_looks_like_flows(cell: Path) -> None:
     assert fault.startswith("job is put into high, where flows begin, and torch's connections")
     native = loaded(cell, stack[1])  # known by its ports
     assert not list(kernel_marks.faults(native, native.policies[0]))
+
+
+def test_a_cluster_of_stacks_might_be_put_among_flows() -> None:
+    file = REPOSITORY / "experiments" / "cluster-torch.yaml"
+    experiment = load(file, ("policies=[{policy: first-bytes, kernel: 1}]",))
+    [fault] = kernel_marks.faults(experiment, experiment.policies[0])
+    assert fault.startswith("schedulers may put jobs into high")
 
 
 # ---- a live network
@@ -367,6 +380,8 @@ def test_in_the_guest_first_bytes_of_flows_go_first(cell: Path, tmp_path: Path) 
     done = giveway("run", cell, "--engine", "virtual", "--out", tmp_path / "out", *settings)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "first-bytes" / "seed-0"
+    network = json.loads((folder / "manifest.json").read_text())["network"]
+    assert network["kernel_marks"]["counted_1 over"] == 10_000 + 7 * HEADER_BYTE
     links = pd.read_parquet(folder / "links.parquet")
     flows = pd.read_parquet(folder / "flows.parquet")
     unfinished = pd.read_parquet(folder / "unfinished.parquet")

@@ -134,6 +134,11 @@ def faults(experiment: Experiment, choice: PolicyChoice) -> Iterator[str]:
                 f"{job.name} is put into {policy.flows}, where flows begin, and {job.backend}'s "
                 "connections look like theirs: put it into another band"
             )
+    if experiment.cluster is not None and experiment.cluster.sends_states:
+        yield (
+            f"schedulers may put jobs into {policy.flows}, where flows begin, and connections of a "
+            "real stack look like theirs: let senders mark"
+        )
 
 
 # ---- what nft is told ---------------------------------------------------------------------
@@ -161,7 +166,7 @@ def rules(marking: Marking) -> str:
         f"tcp flags & syn == syn {reset} accept",
         # The last packet of what was sent has PSH, an acknowledgement without data never.
         f"tcp flags & psh == 0 ip length <= {LARGEST_ACK_BYTE} accept",
-        *_counting(marking, 1),
+        *(_counting(marking, 1) if marking.later else ()),
         "}",
     ]
     return "\n".join([f"table {TABLE} {{", *lines, "}", ""])

@@ -59,7 +59,7 @@ class Network:
         self.run_id = run_id
         self._containers = containers or {}
         self._servers = servers or ServerMap()
-        self._marking = marking
+        self.marking = marking
         self.ports: list[LivePort] = []
         self._read_bps: dict[str, int] = {}
         self._net: BatchMininet | None = None
@@ -188,10 +188,10 @@ class Network:
 
     def _set_marks(self) -> None:
         """What hosts' kernels do to flows, where a policy has them do it; read back too."""
-        if self._marking is None:
+        if self.marking is None:
             return
         for host in self.topology.hosts:
-            kernel_marks.set_up(self.pid(host), host, self._marking)
+            kernel_marks.set_up(self.pid(host), host, self.marking)
 
     def _find_no_way_out(self) -> None:
         """Containers are joined to this network and to nothing else, or the run does not start."""

@@ -113,6 +113,7 @@ def described(run: Run, network: Network) -> dict[str, Any]:
             {"link": link, "asked_bps": asked, "read_bps": read}
             for link, asked, read in network.asked_and_read_bps()
         ],
+        **({"kernel_marks": kernel_marks.facts(network.marking)} if network.marking else {}),
     }
 
 
