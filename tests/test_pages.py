@@ -64,6 +64,9 @@ NOT_RUN = [
     Elsewhere(r"giveway reproduce (?!thesis/(slack|figure-4\.7)$).*", "writes reproductions.md"),
     Elsewhere(r"giveway run .*(horovod|backends).*", "real stacks: tests/test_stacks.py"),
     Elsewhere(r"giveway run .*cluster-torch.*", "real stacks: tests/test_cluster_torch.py"),
+    Elsewhere(
+        r"giveway run .*by-kernel.*", "nine runs: tests/test_kernel_marks.py has a short one"
+    ),
     Elsewhere(r"giveway run experiments/leaf-spine.yaml --engine virtual", "minutes", True),
     Elsewhere(r"giveway run experiments/rack-aggregation.yaml --engine virtual", "a minute", True),
     Elsewhere(r"giveway run experiments/thesis-cell.yaml --engine virtual .*", "minutes", True),

@@ -13,7 +13,7 @@ from basics.home import IS_CLONE, how
 from policies.link import LinkPolicy, Port, link_policies
 from testbed import cache, machine, stacks
 from testbed.containers import docker_engine, image, isolation
-from testbed.engine import MULTIPATH, lacking
+from testbed.engine import KERNEL_MARKS, MULTIPATH, lacking, no_kernel_marks
 from testbed.virtual.build import find
 from testbed.virtual.confine import MOUNTS
 from testbed.virtual.features import features, tcp_names
@@ -55,14 +55,16 @@ def examine(console: Console, measure: bool) -> bool:
         line("exact delay", netem, "" if netem else "no netem: write `delay: about 10 us`")
         ways = MULTIPATH in here.features
         line("several ways", ways, SEVERAL_WAYS if ways else "no leaf-spine, no fat-tree: " + OLD)
-        qdiscs = sorted(here.features - {MULTIPATH})
+        line("kernel marks", *_kernel_marks(here.features))
+        qdiscs = sorted(here.features - {MULTIPATH, KERNEL_MARKS})
         hanging(console, 14, "qdiscs", " ".join(qdiscs))
         hanging(console, 14, "tcp", " ".join(sorted(here.tcp)))
     if built:
         console.print("\n[bold]virtual engine[/]")
         line("confined", *_confined(held_by()))
         line("several ways", MULTIPATH in features(), SEVERAL_WAYS)
-        qdiscs = sorted(features() - {MULTIPATH})
+        line("kernel marks", *_kernel_marks(features()))
+        qdiscs = sorted(features() - {MULTIPATH, KERNEL_MARKS})
         hanging(console, 14, "qdiscs", " ".join(qdiscs))
         hanging(console, 14, "tcp", " ".join(sorted(tcp_names())))
     console.print("\n[bold]policies[/]")
@@ -157,6 +159,12 @@ def _confined(means: list[str]) -> tuple[bool, str]:
         return False, "only its own mount flags keep a guest from this machine's files"
     left = "" if MOUNTS in means else "; modes and times of files are left open to a guest's root"
     return True, f"guests write in their run folder only: {', '.join(means)}{left}"
+
+
+def _kernel_marks(offered: frozenset[str]) -> tuple[bool, str]:
+    """Whether `kernel: 1` of first-bytes and slack-aware can be had."""
+    why_not = no_kernel_marks(offered, "this kernel")
+    return why_not is None, why_not or "first bytes of any program (`kernel: 1`)"
 
 
 def _docker(line: Line, realtime: bool) -> None:
