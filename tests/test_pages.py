@@ -228,6 +228,29 @@ def test_what_a_page_points_to_is_there(page: Path) -> None:
     assert [str(path) for path in links if not path.exists()] == []
 
 
+ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.M)
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The headings of a page as GitHub names them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", title.lower()) for title in HEADING.findall(text))
+    return {title.strip().replace(" ", "-") for title in kept}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_what_a_page_points_to_on_a_page_is_there(page: Path) -> None:
+    links = ANCHOR.findall((REPOSITORY / page).read_text())
+    places = [(REPOSITORY / page.parent / name if name else REPOSITORY / page) for name, _ in links]
+    missing = [
+        f"{name}#{anchor}"
+        for (name, anchor), place in zip(links, places, strict=True)
+        if anchor not in anchors_of(place)
+    ]
+    assert missing == []
+
+
 def there(name: str) -> bool:
     """Whether a file is there, or inside the package that the page is speaking of."""
     inside = ("policies", "workloads", "testbed")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.table import Table
 
 from basics.errors import CannotRun
 from basics.home import IS_CLONE, how
@@ -33,7 +34,7 @@ def examine(console: Console, measure: bool) -> bool:
     built = find() if virtual.ready else None
 
     def line(name: str, ready: bool, text: str = "") -> None:
-        console.print(f"{name:14}{YES if ready else NO}  {text}", highlight=False)
+        hanging(console, 19, f"{name:14}{YES if ready else NO}", text)
 
     engines = {"fluid": simulated, "virtual": virtual, "realtime": realtime}
     for text in first_words(engines):
@@ -56,16 +57,16 @@ def examine(console: Console, measure: bool) -> bool:
         line("several ways", ways, SEVERAL_WAYS if ways else "no leaf-spine, no fat-tree: " + OLD)
         line("kernel marks", *_kernel_marks(here.features))
         qdiscs = sorted(here.features - {MULTIPATH, KERNEL_MARKS})
-        console.print(f"{'qdiscs':14}{' '.join(qdiscs)}", highlight=False)
-        console.print(f"{'tcp':14}{' '.join(sorted(here.tcp))}", highlight=False)
+        hanging(console, 14, "qdiscs", " ".join(qdiscs))
+        hanging(console, 14, "tcp", " ".join(sorted(here.tcp)))
     if built:
         console.print("\n[bold]virtual engine[/]")
         line("confined", *_confined(held_by()))
         line("several ways", MULTIPATH in features(), SEVERAL_WAYS)
         line("kernel marks", *_kernel_marks(features()))
         qdiscs = sorted(features() - {MULTIPATH, KERNEL_MARKS})
-        console.print(f"{'qdiscs':14}{' '.join(qdiscs)}", highlight=False)
-        console.print(f"{'tcp':14}{' '.join(sorted(tcp_names()))}", highlight=False)
+        hanging(console, 14, "qdiscs", " ".join(qdiscs))
+        hanging(console, 14, "tcp", " ".join(sorted(tcp_names())))
     console.print("\n[bold]policies[/]")
     wide = max(map(len, link_policies())) + 2
     for name, policy in link_policies().items():
@@ -77,6 +78,15 @@ def examine(console: Console, measure: bool) -> bool:
     if measure and realtime.ready:
         _measure(console)
     return any(found.ready for found in engines.values())
+
+
+def hanging(console: Console, width: int, head: str, text: str) -> None:
+    """A line whose text goes on below itself where the terminal is too narrow for it."""
+    grid = Table.grid()
+    grid.add_column(width=width, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(head, text)
+    console.print(grid, highlight=False)
 
 
 @dataclass(frozen=True)
