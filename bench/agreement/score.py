@@ -11,6 +11,7 @@ from bench.agreement.compared import (
     both_tails,
     percent,
     points,
+    within_twice,
     without_timeouts,
 )
 
@@ -60,6 +61,12 @@ def score(cells: Sequence[Compared]) -> str:
         f"| Beside it: small flows that took at most 150 ms, 15 % "
         f"| {sum(one <= agreement.FLOWS_BOUND for one in apart)} of {len(apart)} "
         f"| {percent(apart[len(apart) // 2], '')} | {percent(apart[-1], '')} | |"
+    )
+    small = [r for c in cells for r in c.rows if "small flows" in r.what and not r.is_change]
+    lines.append(
+        f"| Beside it: mean completion time of small flows, a factor of two "
+        f"| {sum(map(within_twice, small))} of {len(small)} | | "
+        f"| {noise.of_itself(virtual, 'small flows', False, within_twice)} |"
     )
     apart = sorted(abs(theirs / ours - 1) for *_, ours, theirs in both_tails(cells))
     if apart:
