@@ -1,11 +1,13 @@
 """Pictures of a cluster: which job is on which host when, and how long jobs take."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
@@ -67,13 +69,34 @@ def gantts(results: Results, looks: Mapping[str, Look]) -> list[Picture]:
     runs = {policy.label: results.of(policy.label)[0] for policy in results.plan.policies}
     ends = [float(run.table("stretches")["free_ns"].max()) for run in runs.values()]
     end_ns = max((end for end in ends if not np.isnan(end)), default=1.0)
+    drawn = [_gantt(run, results.plan, looks[label], end_ns) for label, run in runs.items()]
+    some_nameless = any(chart.nameless for chart in drawn)
     return [
-        _gantt(run, results.plan, looks[label], number, end_ns)
-        for number, (label, run) in enumerate(runs.items())
+        chart.picture(f"cluster-gantt-{number}", with_legend=some_nameless)
+        for number, chart in enumerate(drawn)
     ]
 
 
-def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -> Picture:
+@dataclass(frozen=True)
+class _Chart:
+    figure: Figure
+    alt: str
+    caption: str
+    jobs: list[str]
+    nameless: bool  # there are few jobs, and of one the name stands nowhere
+
+    def picture(self, slug: str, *, with_legend: bool) -> Picture:
+        if with_legend and len(self.jobs) <= COLOURS:
+            patches = [
+                Patch(color=colour(f"policy-{at}"), label=job) for at, job in enumerate(self.jobs)
+            ]
+            more_inch = 0.2 * -(-len(patches) // 3)
+            self.figure.set_figheight(self.figure.get_figheight() + more_inch)
+            self.figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False)
+        return picture(self.figure, slug, self.alt, self.caption)
+
+
+def _gantt(run: SealedRun, plan: Plan, look: Look, end_ns: float) -> _Chart:
     """A line a host; a bar a stretch, as high as its part of the host, from the bottom up."""
     assert plan.cluster is not None
     stretches = run.table("stretches")
@@ -90,10 +113,6 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
     bars, colours = _bars(ordered, numbers, {host: at for at, host in enumerate(hosts)}, length)
     axes.add_collection(PolyCollection(bars, facecolors=colours, linewidths=0))
     named = _name(axes, bars, ordered["job"].tolist(), end_ns / length, rows)
-    if len(numbers) <= COLOURS and not named.issuperset(numbers):
-        patches = [Patch(color=colour(f"policy-{at}"), label=job) for job, at in numbers.items()]
-        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(patches) // 3))
-        figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False)
     axes.set_xlim(0, end_ns / length)
     axes.set_ylim(rows - 0.5, -0.5)
     step = max(1, rows // 10)
@@ -108,7 +127,8 @@ def _gantt(run: SealedRun, plan: Plan, look: Look, number: int, end_ns: float) -
         f"Gantt chart of hosts under {look.title}, seed {run.seed}: {len(shown)} stretches of "
         f"tasks on {rows} hosts.{left_out}"
     )
-    return picture(figure, f"cluster-gantt-{number}", alt, left_out.strip())
+    nameless = len(numbers) <= COLOURS and not named.issuperset(numbers)
+    return _Chart(figure, alt, left_out.strip(), list(numbers), nameless)
 
 
 def _left_out(hosts: int, there: int, later: pd.DataFrame) -> str:

@@ -111,11 +111,13 @@ def looks_of(titles: Mapping[str, str]) -> dict[str, Look]:
 def _places(labels: Sequence[str]) -> list[tuple[int, int]]:
     """The numbers of each one's colour and marker: both its own, as long as there are enough.
 
+    After that no two have the same colour and the same marker.
+
     Where policies are crossed with transfer policies, there are soon many: then each policy has a
     colour, and each transfer policy a marker.
     """
     if len(labels) <= FEW or not all("+" in label for label in labels):
-        return [(at, at) for at in range(len(labels))]
+        return [(at, at + at // len(MARKERS)) for at in range(len(labels))]
     crossed = [label.partition("+")[::2] for label in labels]
     policies, transfers = (list(dict.fromkeys(names)) for names in zip(*crossed, strict=True))
     return [(policies.index(one), transfers.index(other)) for one, other in crossed]

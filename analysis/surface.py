@@ -29,8 +29,9 @@ def draw(
         if len(points) >= 4:
             shades = axes.tricontourf(Triangulation(across, up), values, 12, cmap=SHADES)
         dots = axes.scatter(across, up, c=values, cmap=SHADES, edgecolors="black", s=36)
+        dots.set_clip_on(False)
         figure.colorbar(shades if len(points) >= 4 else dots, label=f"mean iteration ({unit})")
-        axes.plot(across[best], up[best], marker="*", markersize=16, color="black")
+        axes.plot(across[best], up[best], marker="*", markersize=16, color="black", clip_on=False)
         axes.set_ylabel(f"{names[1]} (MB)")
         axes.yaxis.set_major_formatter(_megabytes)
     else:
@@ -40,7 +41,8 @@ def draw(
         axes.set_ylabel(f"mean iteration ({unit})")
     axes.set_xlabel(f"{names[0]} (MB)")
     axes.xaxis.set_major_formatter(_megabytes)
-    axes.set_title("The star is the best; every dot was simulated")
+    between = ";\ncolours between dots are interpolated" if len(names) == 2 else ""
+    axes.set_title(f"The star is the best; every dot was simulated{between}", fontsize=10)
     figure.savefig(path, dpi=120)
 
 

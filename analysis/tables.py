@@ -211,7 +211,7 @@ def _wanted(summary: Mapping[str, Any]) -> Iterator[tuple[str, Metric, str]]:
         if subject is MIXES and len(places) < 2:
             continue  # how fast its flows are is said by their completion times
         for whose in places:
-            for metric in metrics.of(subject):
+            for metric in sorted(metrics.of(subject), key=lambda one: one.row_at):
                 if metric.row:
                     yield _heading(subject, whose), metric, whose
 

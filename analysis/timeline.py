@@ -40,18 +40,19 @@ def timelines(results: Results, looks: Mapping[str, Look]) -> tuple[list[Picture
     length, unit = words.time_unit(longest)
     workers = min(job.workers, MOST_WORKERS)
     flights = {label: _flights(first_seed[label], job, edges[label], workers) for label in found}
-    most_byte = max(_most(held) for by_worker in flights.values() for _, held in by_worker)
+    both = [lane for by_worker in flights.values() for lane in by_worker]
+    most = (max(_most(flight) for flight, _ in both), max(_most(held) for _, held in both))
     panels = []
     for index, (label, number) in enumerate(found.items()):
         begin, _ = edges[label]
-        figure, axes = new_figure(0.85 + 0.46 * workers)
+        figure, axes = new_figure(0.85 + 0.5 * workers)
         waits = []
         for worker in range(workers):
             rows = _rows(first_seed[label].table("iterations"), job, worker, number)
             for row in rows.itertuples():
                 own = (float(row.start_ns), float(row.end_ns))  # type: ignore[arg-type]
                 _draw_worker(axes, first_seed[label], job, worker, own, begin, length)
-                _draw_flight(axes, flights[label][worker], worker, begin, length, most_byte)
+                _draw_flight(axes, flights[label][worker], worker, begin, length, most)
                 waits.append(float(row.wait_ns))  # type: ignore[arg-type]
         axes.set_xlim(0, longest / length)
         axes.set_ylim(workers - 0.4, -0.6)
@@ -64,15 +65,19 @@ def timelines(results: Results, looks: Mapping[str, Look]) -> tuple[list[Picture
             f"{workers} workers: compute, transfers and waits. The iteration took "
             f"{words.duration(edges[label][1] - begin)}; a worker waited "
             f"{words.duration(float(np.mean(waits)))} of it on average and had at most "
-            f"{words.size(max(_most(flight) for flight, _ in flights[label]))} under way."
+            f"{words.size(max(_most(flight) for flight, _ in flights[label]))} under way and "
+            f"{words.size(max(_most(held) for _, held in flights[label]))} held back."
         )
         panels.append(picture(figure, f"timeline-{index}", alt))
     seed = plan.seeds[0]
     note = f"Job {job.name}, seed {seed}: the iteration of each policy nearest to its median length"
     if job.workers > workers:
         note += f", the first {workers} of {job.workers} workers"
-    if most_byte:
-        note += f"; the lowest area is at its highest with {words.size(most_byte)}"
+    if any(most):
+        note += (
+            f". At their highest the areas are {words.size(most[0])} under way and "
+            f"{words.size(most[1])} held back"
+        )
     return panels, note + "."
 
 
@@ -87,6 +92,8 @@ def _draw_worker(
 ) -> None:
     """Compute in the upper lane over a bar of wait, transfers in the thin lane below it.
 
+    Below that are the two areas of `_draw_flight`.
+
     A part is drawn from when the one before it was back, so that neighbours can be told apart.
     """
 
@@ -97,31 +104,32 @@ def _draw_worker(
     shortest = 0.002 * (own[1] - own[0])
     computes = run.table("computes")
     mine = computes[(computes["job"] == job.name) & (computes["worker"] == worker)]
-    bars([(own[0], own[1] - own[0])], -0.38, 0.42, "wait")
+    bars([(own[0], own[1] - own[0])], -0.38, 0.36, "wait")
     for phase in ("forward", "backward"):
-        bars(_spans(mine[mine["phase"] == phase], own, shortest), -0.38, 0.42, phase)
+        bars(_spans(mine[mine["phase"] == phase], own, shortest), -0.38, 0.36, phase)
     transfers = run.table("transfers")
     sent = transfers[(transfers["job"] == job.name) & (transfers["worker"] == worker)]
     parts = sent[(sent["end_ns"] > own[0]) & (sent["start_ns"] < own[1])].sort_values("end_ns")
     if len(parts) > MOST_PARTS:
-        bars(_spans(parts, own, 0.0), 0.09, 0.14, "transfer")
+        bars(_spans(parts, own, 0.0), 0.02, 0.12, "transfer")
         return
     alone = parts.assign(
         start_ns=np.maximum(parts["start_ns"], parts["end_ns"].shift(fill_value=0))
     )
     for shade, name in enumerate(("transfer", "part")):
-        bars(_spans(alone.iloc[shade::2], own, 0.0), 0.09, 0.14, name)
+        bars(_spans(alone.iloc[shade::2], own, 0.0), 0.02, 0.12, name)
 
 
 def _flights(
     run: SealedRun, job: Job, edges: tuple[float, float], workers: int
 ) -> list[tuple[Steps, Steps]]:
-    """Worker by worker: bytes begun and not back yet, and those with what is held back besides."""
+    """Worker by worker: bytes begun and not back yet, and those that are ready and held back."""
     table = run.table("transfers")
     found = []
     for worker in range(workers):
         sent = table[(table["job"] == job.name) & (table["worker"] == worker)]
-        found.append((_between(sent, "start_ns", edges), _between(sent, "ready_ns", edges)))
+        under_way = _between(sent, "start_ns", "end_ns", edges)
+        found.append((under_way, _between(sent, "ready_ns", "start_ns", edges)))
     return found
 
 
@@ -129,10 +137,10 @@ def _most(steps: Steps) -> float:
     return max((byte for _, byte in steps), default=0.0)
 
 
-def _between(sent: pd.DataFrame, since: str, within: tuple[float, float]) -> Steps:
-    """The bytes of transfers that have come so far and are not over, as steps."""
-    near = sent[(sent["end_ns"] > within[0]) & (sent[since] < within[1])]
-    times = np.concatenate([near[since], near["end_ns"]]).astype(float).clip(*within)
+def _between(sent: pd.DataFrame, since: str, until: str, within: tuple[float, float]) -> Steps:
+    """The bytes of transfers that are past the one moment and not yet at the other, as steps."""
+    near = sent[(sent[until] > within[0]) & (sent[since] < within[1])]
+    times = np.concatenate([near[since], near[until]]).astype(float).clip(*within)
     order = np.argsort(times, kind="stable")
     levels = np.cumsum(np.concatenate([near["bytes"], -near["bytes"]])[order])
     last = np.append(np.diff(times[order]) > 0, True)[: len(order)]  # of several at one instant
@@ -141,14 +149,20 @@ def _between(sent: pd.DataFrame, since: str, within: tuple[float, float]) -> Ste
 
 
 def _draw_flight(
-    axes: Any, flight: tuple[Steps, Steps], worker: int, origin: float, length: float, most: float
+    axes: Any,
+    flight: tuple[Steps, Steps],
+    worker: int,
+    origin: float,
+    length: float,
+    most: tuple[float, float],
 ) -> None:
-    """Bytes under way, and on top of them those held back, from below; one scale for all panels."""
-    bottom, height = worker + 0.54, 0.27
-    for steps, name in zip(reversed(flight), ("wait", "flight"), strict=True):
-        if steps and most:
+    """Bytes under way, and below them those held back: each has one scale for all panels."""
+    height = 0.17
+    lanes = zip(flight, most, (worker + 0.35, worker + 0.56), ("flight", "queued"), strict=True)
+    for steps, most_byte, bottom, name in lanes:
+        if steps and most_byte:
             times = [(time - origin) / length for time, _ in steps]
-            tops = [bottom - height * byte / most for _, byte in steps]
+            tops = [bottom - height * byte / most_byte for _, byte in steps]
             axes.fill_between(times, tops, bottom, step="post", facecolor=colour(name), linewidth=0)
 
 

@@ -22,7 +22,8 @@ def shipped(path: Path) -> Path:
     """A file of the user's; or, where there is none, one that ships, by its path or bare name."""
     if path.is_absolute() or path.exists():
         return path
-    for candidate in (HOME / path, HOME / "experiments" / f"{path}.yaml"):
+    ours = HOME / "experiments"
+    for candidate in (HOME / path, ours / f"{path}.yaml", ours / path):
         if candidate.is_file() and candidate.parent != HOME:
             return candidate
     return path

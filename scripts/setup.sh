@@ -12,8 +12,9 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# Mininet and what it calls; iperf3's library; Chromium only for the report's browser test.
-packages=(mininet bridge-utils ethtool iputils-ping iproute2 iperf3 libiperf0 python3-venv)
+# Mininet and what it calls; nftables for kernels that mark; iperf3's library; Chromium only for the
+# report's browser test.
+packages=(mininet bridge-utils ethtool iputils-ping iproute2 nftables iperf3 libiperf0 python3-venv)
 if [ "${GIVEWAY_BROWSER:-no}" = yes ]; then
     case "$(. /etc/os-release && echo "$ID")" in
         ubuntu) packages+=(chromium-browser chromium-chromedriver) ;;

@@ -4,7 +4,8 @@ giveway sweep experiments/slack-aware.yaml --engine fluid --out runs/slack
 .venv/bin/python -m scripts.slack_table fluid runs/slack
 
 With `virtual`, the tables of the kernel, from the folder of experiments/slack-aware-kernel.yaml or
-a file of kept results. Without a folder, the picture alone, from the table on the page.
+a file of kept results. Without a folder, from the tables on the page: the short one, and the
+picture.
 """
 
 import re
@@ -41,42 +42,66 @@ MOST_SMALL, MOST_ITERATION = 1.1, 0.01
 KEPT, CHEAP = 0.6, 0.02  # of low's gain, where low costs training less than this
 
 Cell = dict[tuple[str, str], Any]  # a row of the sweep's table by policy and metric
-Changes = dict[str, list[tuple[float, float]]]  # of iterations and small flows in %, cell by cell
+Changes = dict[str, list[tuple[float, ...]]]  # of METRICS in %, cell by cell
 MOST_LEFT = 150  # % of FIFO's mean: the picture ends there
 
 
 def main(engine: str, source: Path | None = None) -> None:
     if source is not None:
         tables(engine, read(source))
-    pareto(on_page(PAGE.read_text(), engine), engine).savefig(DOCS / picture_of(engine), dpi=130)
+    page = PAGE.read_text()
+    if f"<!-- {engine} short -->" in page:
+        blocks.write(PAGE, f"{engine} short", "\n".join(short(page, engine)))
+    pareto(on_page(page, engine), engine).savefig(DOCS / picture_of(engine), dpi=130)
 
 
 def tables(engine: str, cells: dict[tuple[str, str], Cell]) -> None:
     order = [(ratio, load) for ratio in RATIOS for load in LOADS if (ratio, load) in cells]
     for policy in run(cells, OURS):
         blocks.write(PAGE, f"{engine} {policy}", "\n".join(goal(cells, order, policy)))
-    shown_below = [
-        "",
-        f"![What small flows are left with against what training pays]({picture_of(engine)})",
-    ]
-    table = "\n".join([*policies(cells, order), *shown_below])
-    blocks.write(PAGE, f"{engine} policies", table)
+    blocks.write(PAGE, f"{engine} policies", "\n".join(policies(cells, order)))
 
 
 def picture_of(engine: str) -> str:
     return f"slack-aware-{engine}.png"
 
 
+def short(page: str, engine: str) -> Iterator[str]:
+    """A line a policy, from the tables of the page."""
+    yield (
+        "| policy | training pays | cells where that is at most 1 % | small flows | medium flows "
+        "| large flows | whole goal met |"
+    )
+    yield "| --- " * 7 + "|"
+    for policy, cells in on_page(page, engine).items():
+        paid, *flows = ([cell[key] for cell in cells] for key in range(len(METRICS)))
+        cheap = sum(one <= 100 * MOST_ITERATION for one in paid)
+        met = re.search(r"Goal met in (.*) cells", block(page, f"{engine} {policy}"))
+        columns = [f"`{policy}`", spread(paid, 1), f"{cheap} of {len(paid)}"]
+        columns += [*(spread(some, 0) for some in flows), met[1] if met else ""]
+        yield f"| {' | '.join(columns)} |"
+
+
+def spread(found: list[float], digits: int) -> str:
+    least, most = (f"{round(one, digits) + 0.0:+.{digits}f}" for one in (min(found), max(found)))
+    return f"{least} to {most} %".replace("-", "−")
+
+
+def block(page: str, name: str) -> str:
+    _, _, rest = page.partition(f"<!-- {name} -->\n")
+    return rest.partition(f"<!-- /{name} -->")[0]
+
+
 def on_page(page: str, engine: str) -> Changes:
-    """What the table of the page says: changes of iterations and of small flows, in %."""
-    block = page.split(f"<!-- {engine} policies -->\n")[1].split(f"<!-- /{engine} policies -->")[0]
-    lines = [line for line in block.splitlines() if line.startswith("|")]
+    """What the table of the page says: changes of iterations and of flows by size, in %."""
+    lines = [
+        line for line in block(page, f"{engine} policies").splitlines() if line.startswith("|")
+    ]
     header, _, *rows = ([part.strip() for part in line.split("|")[1:-1]] for line in lines)
     found: Changes = {policy: [] for policy in header[2:]}
     for row in rows:
         for policy, text in zip(found, row[2:], strict=True):
-            iteration, small, *_ = (float(part.replace("−", "-")) for part in text.split(", "))
-            found[policy].append((iteration, small))
+            found[policy].append(tuple(float(p.replace("−", "-")) for p in text.split(", ")))
     return found
 
 
@@ -195,8 +220,8 @@ def pareto(changes: Changes, engine: str) -> Figure:
     for policy, points in changes.items():
         at = COLUMNS.index(policy)  # the same look on either engine
         look = {"color": colour(f"policy-{at}"), "marker": MARKERS[at], "linestyle": ""}
-        paid = [iteration for iteration, _ in points]
-        left = [100 + small for _, small in points]
+        paid = [iteration for iteration, *_ in points]
+        left = [100 + small for _, small, *_ in points]
         axes.plot(paid, left, markersize=4, alpha=0.55, **look)
         axes.plot(
             [median(paid)], [median(left)], markersize=12, markeredgecolor=colour("ink"),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from basics.errors import CannotRun
 from policies.link import Demotion, LinkPolicy
-from testbed.live import tc
+from testbed.live import kernel_marks, tc
 from testbed.run_folder import RunFolder
 from testbed.spec import Experiment, FlowMix, PolicyChoice
 from testbed.spec.hosts import NAMESPACES
@@ -18,6 +18,7 @@ from testbed.spec.placements import PlacementChoice
 from topologies import Topology
 
 FAR_END = "169.254.0.1"  # link-local: the other end of whatever cable it is used on
+KERNEL_MARKS = tc.NFT  # the feature of one that can mark what any program sends
 MULTIPATH = "multipath"  # the feature of a kernel whose routers share flows out over several ways
 
 
@@ -43,6 +44,10 @@ class Run:
     def demotions(self, mix: FlowMix) -> tuple[Demotion, ...]:
         """When the flows of a mix change their band."""
         return self.choice.link_policy.demotions_from(self.bands[mix.name], mix.scale)
+
+    def senders_demotions(self, mix: FlowMix) -> tuple[Demotion, ...]:
+        """Those that senders on a live network mark; none, if their hosts' kernels do."""
+        return () if self.choice.link_policy.kernel_marks else self.demotions(mix)
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,11 @@ def lacking(policy: LinkPolicy, features: frozenset[str]) -> frozenset[str]:
     return tc.needs(policy) - features
 
 
+def no_kernel_marks(features: frozenset[str], kernel: str) -> str | None:
+    """Why kernels of hosts cannot mark here; nothing, if they can."""
+    return kernel_marks.refusal(features, kernel)
+
+
 def demand_live_cluster(experiment: Experiment) -> None:
     """Refuse what daemons cannot do."""
     cluster = experiment.cluster
@@ -171,6 +181,7 @@ def demand_features(
         )
     if experiment.tcp == "dctcp" and "codel" not in features:
         raise CannotRun(f"tcp: dctcp needs the codel qdisc to mark packets, which {kernel} lacks")
+    kernel_marks.demand(experiment, features, kernel)
     for choice in experiment.policies:
         missing = lacking(choice.link_policy, features)
         if missing:

@@ -11,6 +11,8 @@ from pathlib import Path
 from basics.errors import CannotRun
 from basics.home import how
 from testbed import __version__, processes
+from testbed.live import kernel_marks
+from testbed.live.tc import NFT
 
 # Each qdisc with arguments that any kernel having it accepts, tried in a throw-away namespace.
 _QDISCS = {
@@ -72,6 +74,8 @@ def probe() -> Machine:
     if root and not missing & {"iproute2", "util-linux"}:
         output = processes.run(["unshare", "-n", "sh", "-c", f"exec 2> /dev/null\n{_PROBE}"])
         features = frozenset(output.split())
+        if kernel_marks.work_here():
+            features |= {NFT}
     available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
     tcp = available.read_text().split() if available.exists() else []
     return Machine(root, tuple(sorted(missing)), features, frozenset(tcp))

@@ -152,7 +152,7 @@ class OneBar(Progress):
         said = f"{self._done} of {self._runs} runs"
         if self._shares > self._done + 1e-9:
             said += f" ({100 * self._shares / self._runs:.0f} % of the work)"
-        if not self._shares:
+        if not self._shares or self._done == self._runs:
             return f"{said} in {spent_s:.0f} s"
         left_s = spent_s / self._shares * (self._runs - self._shares)
         return f"{said} in {spent_s:.0f} s, about {left_s:.0f} s left"

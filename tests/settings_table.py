@@ -560,6 +560,28 @@ FLOWS = (
     told("flows.*.schedule", "flows.0.schedule=other.csv", "the flows themselves", REPLAY),
 )
 
+TWO_SCALES = Refused(
+    (
+        "policies.0.kernel=1",
+        "flows=[{name: a, sizes: web-search, scale: 0.1, arrivals: 9 per second per host}, "
+        "{name: b, sizes: web-search, arrivals: 9 per second per host}]",
+        "claims=[]",
+    ),
+    "a kernel knows no mixes: a has 0.1, b has 1",
+    "`1` beside flows of several scales",
+)
+LATER_MIX = Refused(
+    ("policies.0={policy: first-bytes, kernel: 1, second_threshold: 1 MB, bands: {web: middle}}",),
+    "web begins in middle, and the kernel demotes what begins in high",
+    "`1` beside flows that are demoted from another band",
+)
+BY_KERNELS: Cell = (
+    Changes("marks", "who marks: nftables in each host, for any program"),
+    Changes("tasks", "and not senders"),
+    TWO_SCALES,
+    LATER_MIX,
+)
+
 POLICIES = (
     Row(
         "policies.*.policy",
@@ -598,6 +620,14 @@ POLICIES = (
     ),
     ports(
         "policies.*.fair", "policies.0.fair=1", "a queue a flow in each class", "who waits", FIRST
+    ),
+    Row(
+        "policies.*.kernel",
+        ("policies.0.kernel=1",),
+        (*BY_KERNELS, lacks("nft", "has no nftables", "`1`", "policies.0.kernel=1")),
+        BY_KERNELS,
+        (Analysis("plan", "flows are demoted exactly at the threshold, whoever marks"),),
+        FIRST,
     ),
     told("policies.*.tolerance", "policies.0.tolerance=0.5", "how late training may be", STEERED),
     told("policies.*.account", "policies.0.account=1", "whether what it cost counts", MODEST),

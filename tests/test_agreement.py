@@ -9,7 +9,7 @@ import pytest
 from analysis import agreement
 from analysis.folder import load
 from basics.errors import BadInput
-from bench.agreement.__main__ import PAGE, written
+from bench.agreement.__main__ import PAGE, SHORT_BLOCK, SHORT_PAGE, in_short, written
 from bench.agreement.cells import CELLS
 from bench.agreement.playing import reference
 from tests.conftest import giveway
@@ -117,3 +117,10 @@ def test_the_cells_are_at_least_twelve_with_light_and_heavy_load() -> None:
 @pytest.mark.timeout(600)
 def test_the_page_is_what_the_code_gives() -> None:
     assert written() == PAGE.read_text(), "the fluid engine has changed: make agreement"
+
+
+def test_the_page_of_the_engine_shows_the_same_numbers() -> None:
+    _, _, rest = SHORT_PAGE.read_text().partition(f"<!-- {SHORT_BLOCK} -->\n")
+    shown, end, _ = rest.partition(f"\n<!-- /{SHORT_BLOCK} -->")
+    assert end
+    assert shown == in_short(PAGE.read_text()), "make agreement"

@@ -70,6 +70,29 @@ def test_list_names_everything_there_is() -> None:
     assert all(name in done.stdout for name in names)
 
 
+def test_the_list_has_a_line_for_everything_and_all_of_it_where_it_is_asked_for() -> None:
+    short, whole = giveway("list").stdout, giveway("list", "policies", "profiles").stdout
+    everything = [*link_policies(), *profiles.available()]
+    for name in everything:
+        [line] = [line for line in short.splitlines() if line.split()[:1] == [name]][:1]
+        assert len(line) <= 80
+    assert "threshold: " in whole
+    assert "threshold: " not in short
+    assert all(name in whole for name in everything)
+    assert "web-search" not in [line.split()[0] for line in whole.splitlines() if line.strip()]
+    assert all(word in short.splitlines()[-1] for word in ("profiles", "sizes"))
+
+
+def test_a_mistyped_experiment_is_answered_by_those_that_ship() -> None:
+    done = giveway("run", "quikstart")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "giveway: quikstart: there is no such file; did you mean quickstart? "
+        "`giveway list experiments` has all\n"
+    )
+    assert "did you mean" not in giveway("run", "nothing/like/it.yaml").stderr
+
+
 def test_report_refuses_what_is_not_a_run(tmp_path: object) -> None:
     done = giveway("report", str(tmp_path))
     assert done.returncode != 0

@@ -64,6 +64,9 @@ NOT_RUN = [
     Elsewhere(r"giveway reproduce (?!thesis/(slack|figure-4\.7)$).*", "writes reproductions.md"),
     Elsewhere(r"giveway run .*(horovod|backends).*", "real stacks: tests/test_stacks.py"),
     Elsewhere(r"giveway run .*cluster-torch.*", "real stacks: tests/test_cluster_torch.py"),
+    Elsewhere(
+        r"giveway run .*by-kernel.*", "nine runs: tests/test_kernel_marks.py has a short one"
+    ),
     Elsewhere(r"giveway run experiments/leaf-spine.yaml --engine virtual", "minutes", True),
     Elsewhere(r"giveway run experiments/rack-aggregation.yaml --engine virtual", "a minute", True),
     Elsewhere(r"giveway run experiments/thesis-cell.yaml --engine virtual .*", "minutes", True),
@@ -223,6 +226,29 @@ def test_what_a_page_points_to_is_there(page: Path) -> None:
     assert sorted(name for name in named if not there(name)) == []
     links = [REPOSITORY / page.parent / link for link in LINK.findall(text)]
     assert [str(path) for path in links if not path.exists()] == []
+
+
+ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.M)
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The headings of a page as GitHub names them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", title.lower()) for title in HEADING.findall(text))
+    return {title.strip().replace(" ", "-") for title in kept}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_what_a_page_points_to_on_a_page_is_there(page: Path) -> None:
+    links = ANCHOR.findall((REPOSITORY / page).read_text())
+    places = [(REPOSITORY / page.parent / name if name else REPOSITORY / page) for name, _ in links]
+    missing = [
+        f"{name}#{anchor}"
+        for (name, anchor), place in zip(links, places, strict=True)
+        if anchor not in anchors_of(place)
+    ]
+    assert missing == []
 
 
 def there(name: str) -> bool:

@@ -186,7 +186,7 @@ def test_a_shipped_profile_is_not_taken_for_a_gpus(name: str) -> None:
 
 
 def test_list_shows_it_as_a_cpus() -> None:
-    listed = " ".join(giveway("list").stdout.split())
+    listed = " ".join(giveway("list", "profiles").stdout.split())
     assert (
         listed.count("measured on a CPU, not on a GPU") == len(SHIPPED) + 1
     )  # and what is made of one

@@ -72,16 +72,20 @@ def test_a_short_run_says_nothing_between(passes: Callable[[float], None]) -> No
 def test_a_sweep_of_long_runs_is_not_silent_either(passes: Callable[[float], None]) -> None:
     console, lines = plain()
     bar = OneBar(console, 2)
-    with bar, bar.run("a", 10 * SECOND) as on_time:
-        passes(11)
-        on_time(0)
-        for step in range(1, 31):
-            passes(1)
-            on_time(step * SECOND // 3)
+    with bar:
+        with bar.run("a", 10 * SECOND) as on_time:
+            passes(11)
+            on_time(0)
+            for step in range(1, 31):
+                passes(1)
+                on_time(step * SECOND // 3)
+        with bar.run("b", SECOND) as on_time:
+            passes(5)
     assert lines() == [
         "0 of 2 runs in 11 s",
         "0 of 2 runs (17 % of the work) in 21 s, about 105 s left",
         "0 of 2 runs (33 % of the work) in 31 s, about 62 s left",
         "0 of 2 runs (50 % of the work) in 41 s, about 41 s left",
         "1 of 2 runs in 41 s, about 41 s left",
+        "2 of 2 runs in 46 s",
     ]

@@ -49,6 +49,13 @@ def test_the_picture_has_every_policy_and_every_cell_of_the_table(engine: str, c
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == list(found)
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    for iteration, small in (point for points in found.values() for point in points):
+    for iteration, small, *_ in (point for points in found.values() for point in points):
         assert left <= iteration <= right
         assert low <= 100 + small <= high
+
+
+def test_the_short_table_is_that_of_the_cells() -> None:
+    page = slack_table.PAGE.read_text()
+    shown = slack_table.block(page, "fluid short").splitlines()
+    assert shown == list(slack_table.short(page, "fluid"))
+    assert [line.split("|")[-2].strip() for line in shown[-3:]] != [""] * 3

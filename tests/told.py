@@ -20,7 +20,7 @@ from testbed.containers.hosts import Containers
 from testbed.engine import Engine, Run
 from testbed.fluid import engine as fluid
 from testbed.fluid.world import Records
-from testbed.live import limits, play, stage
+from testbed.live import kernel_marks, limits, play, stage
 from testbed.live.batch_mininet import BatchMininet, BatchNode
 from testbed.live.network import Network
 from testbed.realtime import capacity
@@ -50,6 +50,7 @@ def a_machine(lacking: frozenset[str] = frozenset()) -> Iterator[pytest.MonkeyPa
         patch.setattr(docker_engine, "demand_image", lambda *_: "sha256:0")
         patch.setattr(limits, "demand_room", lambda *_: None)
         patch.setattr(virtual, "kernel", lambda: None)
+        patch.setattr(kernel_marks, "program", lambda: "nft")
         yield patch
 
 
@@ -75,7 +76,7 @@ def simulated(engine: str, run: Run, folder: Path, patch: pytest.MonkeyPatch) ->
 
 def told(engine: str, run: Run, folder: Path, patch: pytest.MonkeyPatch) -> Parts:
     """What nodes and tasks would be told by a live engine, and how containers would be started."""
-    found: Parts = {"nodes": {}, "tasks": {}, "containers": {}}
+    found: Parts = {"nodes": {}, "marks": {}, "tasks": {}, "containers": {}}
     pretend_nodes(patch, found)
     pretend_containers(patch, found)
 
@@ -118,10 +119,14 @@ def pretend_nodes(patch: pytest.MonkeyPatch, found: Parts) -> None:
     def no_shell(node: BatchNode, mnopts: str | None = None) -> None:
         node.pid = 0
 
+    def set_up(pid: int, host: str, marking: kernel_marks.Marking) -> None:
+        found["marks"][host] = kernel_marks.rules(marking)
+
     nothing: Callable[..., Any] = lambda *_: None  # noqa: E731 (many names for it below)
     for owner, name, instead in (
         (BatchNode, "startShell", no_shell),
         (BatchMininet, "start", start),
+        (kernel_marks, "set_up", set_up),
         (BatchMininet, "stop", nothing),
         (Network, "_read_back", nothing),
         (Network, "_find_no_way_out", nothing),

@@ -170,6 +170,7 @@ class Metric:
     heading: str = ""  # where it stands for itself, if that is not its title
     headline: bool = False  # the one that sentences and tables of tenants are about
     row: bool = False  # of the comparison
+    row_at: int = 0  # where among the rows of its subject; else the order of the files
     swept: bool = False  # has maps and lines on the page of a sweep
     plot: Bars | Values | None = None  # in the report
 

@@ -7,5 +7,5 @@ from analysis.metrics.unit import SIZE
 METRIC = Metric(
     "checkpoint_sum", CLUSTER, SIZE, "lower", "bytes of checkpoints",
     "what was sent of checkpoints to hosts that had none, added up; mean over seeds",
-    Whole(lambda jobs: of_runs("checkpoint_byte", jobs)), row=True,
+    Whole(lambda jobs: of_runs("checkpoint_byte", jobs)), row=True, row_at=9,
 )  # fmt: skip

@@ -7,5 +7,5 @@ from analysis.metrics.unit import TIME
 METRIC = Metric(
     "checkpoint_mean", CLUSTER, TIME, "lower", "mean time of checkpoints",
     "from when a host asks for a checkpoint until it is there; mean over checkpoints, then seeds",
-    Whole(lambda jobs: of_runs("checkpoint_ns", jobs)), row=True,
+    Whole(lambda jobs: of_runs("checkpoint_ns", jobs)), row=True, row_at=9,
 )  # fmt: skip

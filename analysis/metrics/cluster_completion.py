@@ -13,6 +13,6 @@ METRICS = (
     Metric(
         "completion_p95", CLUSTER, TIME, "lower", "95th percentile of completion times",
         "the time within which 95 % of the finished jobs were done",
-        Over("completion_ns", Statistic(0.95)), row=True,
+        Over("completion_ns", Statistic(0.95)), row=True, row_at=1,
     ),
 )  # fmt: skip

@@ -10,6 +10,6 @@ METRICS = (
     ),
     Metric(
         "finished", CLUSTER, COUNT, "higher", "finished", "of these, jobs that were done",
-        Whole(lambda jobs: int((jobs["status"] == "finished").sum())), row=True,
+        Whole(lambda jobs: int((jobs["status"] == "finished").sum())), row=True, row_at=6,
     ),
 )  # fmt: skip

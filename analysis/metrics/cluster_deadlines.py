@@ -7,5 +7,5 @@ from analysis.metrics.unit import SHARE
 METRIC = Metric(
     "deadlines_met", CLUSTER, SHARE, "higher", "deadlines met",
     "of the jobs that have a deadline, those that were done by then",
-    Over("met", MEAN), row=True,
+    Over("met", MEAN), row=True, row_at=4,
 )  # fmt: skip

@@ -13,7 +13,7 @@ MEANING = (
 METRICS = (
     Metric(
         "fairness_mean", CLUSTER, RATIO, "lower", "mean finish-time fairness",
-        f"{MEANING}; mean over jobs", Over("fairness", MEAN), row=True,
+        f"{MEANING}; mean over jobs", Over("fairness", MEAN), row=True, row_at=5,
     ),
     Metric(
         "fairness_worst", CLUSTER, RATIO, "lower", "worst finish-time fairness",

@@ -7,5 +7,5 @@ from analysis.metrics.unit import SHARE
 METRIC = Metric(
     "gpu_use", CLUSTER, SHARE, "higher", "use of GPUs",
     "GPUs held over GPUs there, from the first arrival to the last end; mean over seeds",
-    Whole(lambda jobs: of_runs("gpu_use", jobs)), row=True,
+    Whole(lambda jobs: of_runs("gpu_use", jobs)), row=True, row_at=8,
 )  # fmt: skip

@@ -8,11 +8,11 @@ METRICS = (
     Metric(
         "iteration_mean", CLUSTER, TIME, "lower", "mean iteration",
         "of jobs that train: the mean iteration of each, mean over jobs",
-        Over("iteration_ns", MEAN), row=True,
+        Over("iteration_ns", MEAN), row=True, row_at=7,
     ),
     Metric(
         "computing_mean", CLUSTER, SHARE, "higher", "computing",
         "of jobs that train: the part of its iterations in which each computes, mean over jobs",
-        Over("computing", MEAN), row=True,
+        Over("computing", MEAN), row=True, row_at=7,
     ),
 )  # fmt: skip

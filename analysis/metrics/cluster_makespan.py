@@ -17,5 +17,5 @@ def of_runs(column: str, jobs: "pd.DataFrame") -> float:
 METRIC = Metric(
     "makespan", CLUSTER, TIME, "lower", "makespan",
     "from the first arrival until the last job is done, mean over seeds; none if one is not",
-    Whole(lambda jobs: of_runs("makespan_ns", jobs)), row=True,
+    Whole(lambda jobs: of_runs("makespan_ns", jobs)), row=True, row_at=3,
 )  # fmt: skip

@@ -7,5 +7,5 @@ from analysis.metrics.unit import TIME
 METRIC = Metric(
     "queueing_mean", CLUSTER, TIME, "lower", "mean queueing",
     "from a job's arrival until its first task runs; mean over jobs that started",
-    Over("queueing_ns", MEAN), row=True,
+    Over("queueing_ns", MEAN), row=True, row_at=2,
 )  # fmt: skip

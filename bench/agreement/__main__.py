@@ -1,4 +1,7 @@
-"""`python -m bench.agreement`: run every cell on the fluid engine and write docs/agreement.md."""
+"""`python -m bench.agreement`: run every cell on the fluid engine and write docs/agreement.md.
+
+Its short form is a block of docs/fluid.md, written with it.
+"""
 
 import sys
 from pathlib import Path
@@ -15,8 +18,11 @@ from bench.agreement.cells import CELLS, REPOSITORY
 from bench.agreement.compared import Compared
 from bench.agreement.page import page
 from bench.agreement.playing import LAST_CHANGE, REFERENCE, played, reference, referenced
+from scripts import blocks
 
 PAGE = REPOSITORY / "docs" / "agreement.md"
+SHORT_PAGE = REPOSITORY / "docs" / "fluid.md"
+SHORT_BLOCK = "agreement"
 
 
 def main(
@@ -39,11 +45,14 @@ def main(
             make_reference(runs, cell or [cell.name for cell in CELLS])
         if again:
             noise.make(runs, say)
-        PAGE.write_text(written())
+        text = written()
+        PAGE.write_text(text)
+        blocks.write(SHORT_PAGE, SHORT_BLOCK, in_short(text))
     except GivewayError as error:
         print(f"agreement: {error}", file=sys.stderr)
         raise typer.Exit(error.exit_code) from None
-    print(f"written: {PAGE.relative_to(REPOSITORY)}")
+    for path in (PAGE, SHORT_PAGE):
+        print(f"written: {path.relative_to(REPOSITORY)}")
 
 
 def make_reference(runs: Path, names: list[str]) -> None:
@@ -71,6 +80,11 @@ def written() -> str:
             is_new = kept[cell.name].get("after") == LAST_CHANGE
             compared.append(Compared(cell, kept[cell.name]["policies"], fluid, is_new))
     return page(compared)
+
+
+def in_short(text: str) -> str:
+    """What other pages show of it: the last table of its first section."""
+    return text.split("## In short\n")[1].split("\n## ")[0].strip().split("\n\n")[-1]
 
 
 def say(text: str) -> None:

@@ -50,6 +50,11 @@ def without_timeouts(compared: Compared) -> list[float]:
     return [fluid / virtual - 1 for virtual, fluid in pairs if virtual and fluid]
 
 
+def within_twice(row: BothEngines) -> bool:
+    """Whether a mean is at most twice, and at least half, of the reference."""
+    return 0.5 <= 1 + row.apart <= 2.0
+
+
 def both_tails(cells: Sequence[Compared]) -> Iterator[tuple[str, str, float, float]]:
     """Cell, policy, and the 99th percentile of slowdown in both engines."""
     for compared in cells:

@@ -114,10 +114,15 @@ def _goals(
     return [*lines, "", *_reachable(found, virtual, fluid), ""]
 
 
-def of_itself(virtual: Mapping[str, Any], kind: str, is_change: bool) -> str:
-    """How often the kernel's next run is within the bounds of its first one."""
+def of_itself(
+    virtual: Mapping[str, Any],
+    kind: str,
+    is_change: bool,
+    is_within: Callable[[agreement.BothEngines], bool] = lambda row: row.within,
+) -> str:
+    """How often the kernel's next run is within bounds (the page's own) of its first one."""
     within = [
-        row.within
+        is_within(row)
         for name, runs in kept().items()
         if name in virtual
         for row in agreement.rows(virtual[name], runs[str(MORE_US[0])])

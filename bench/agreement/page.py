@@ -5,32 +5,41 @@ from collections.abc import Sequence
 from analysis import agreement, words
 from analysis.agreement import BothEngines
 from bench.agreement import noise
-from bench.agreement.cells import Cell
 from bench.agreement.compared import KINDS, Compared, both_tails, percent, points
 from bench.agreement.playing import LAST_CHANGE
-from bench.agreement.score import blind, score
-from testbed.spec.jobs import TrainingJob
-from workloads import sizes
+from bench.agreement.score import answer, blind, score
+from bench.agreement.where import offered
 
 HEAD = """\
 # How far the fluid engine is from the virtual one
+{answer}
+
 Written by `make agreement`; a test holds it to what the code gives. Do not edit.
 
-The fluid engine is a simulation. Here the same experiments with the same flows are run on it and on
-the virtual engine, whose TCP and queues are Linux's own. The bounds were set beforehand: mean
-iteration time within 3 %, mean completion time of small and of large flows within 15 %, what a
-policy changes within 5 points. What is outside is **bold**.
-
-The virtual engine takes minutes for a cell, so what it gave is kept in
-`bench/agreement/reference.json`, with the command and the digest of the records;
-`python -m bench.agreement --virtual` makes it again. The fluid engine is run each time.
+## How to read this page
+- `fluid` is a simulation of flows ([fluid.md](fluid.md)), `virtual` a real kernel whose clock is
+  virtual ([virtual.md](virtual.md)). A *cell* is one experiment, seed 0, that both have run with
+  the same flows.
+- Bounds were set beforehand: mean iteration time within 3 %, mean completion time of small and of
+  large flows within 15 %, what a policy changes within 5 points. What is outside is **bold**.
+- *Change* is against the first policy of the cell. In the thesis's cells the policies are `same`,
+  training in the flows' band, and `low`, training below it.
+- The virtual engine takes minutes for a cell, so what it gave is kept in
+  `bench/agreement/reference.json`, with the command and the digest of the records;
+  `python -m bench.agreement --virtual` makes it again. The fluid engine is run each time.
 """
 
 
 def page(cells: Sequence[Compared]) -> str:
-    parts = [HEAD + _ages(cells), score(cells), blind(cells), _cells(cells)]
+    parts = [HEAD.format(answer=answer(cells)) + _ages(cells), score(cells)]
+    parts += [blind(cells), _cells(cells)]
     for kind, title, bound in KINDS:
-        parts.append(f"## {title} (within {bound}; change within 5 points)\n{_table(kind, cells)}")
+        lead = (
+            "A line a cell and policy; **bold** is outside. On the right what the policy changes\n"
+            "against the cell's first one, in both engines.\n"
+        )
+        head = f"## {title} (within {bound}; change within 5 points)"
+        parts.append(f"{head}\n{lead}\n{_table(kind, cells)}")
     parts.append(_tails(cells))
     parts.append(_beside(cells))
     both = {one.cell.name: one for one in cells}
@@ -48,9 +57,9 @@ def _ages(cells: Sequence[Compared]) -> str:
     if not old:
         return ""
     return (
-        f"\nOlder than the last change of the virtual engine ({LAST_CHANGE},\n"
-        f"docs/virtual.md) are the kept runs of {', '.join(old)}: today's kernel gives other\n"
-        "digests and somewhat other means. The others are new.\n"
+        f"- Kept runs of {', '.join(old)} are of the virtual engine before its last change\n"
+        f"  ({LAST_CHANGE}: [virtual-tried.md](virtual-tried.md)):\n"
+        "  today's kernel gives other digests and somewhat other means. All others are new.\n"
     )
 
 
@@ -69,28 +78,6 @@ def _cells(cells: Sequence[Compared]) -> str:
         "Each cell is `giveway run FILE --engine virtual --seed 0` and `--set` for each setting.\n"
     )
     return "\n".join([head, *lines, ""])
-
-
-def offered(cell: Cell) -> tuple[float, float | None]:
-    """The shares of a link that training and flows ask for; None for a replayed schedule."""
-    experiment = cell.experiment
-    rate = experiment.topology.rate_bps / 8e9  # bytes in a nanosecond
-    training = sum(
-        vectors(job) * job.scaled_profile.total_byte / job.iteration_ns / rate
-        for job in experiment.training
-    )
-    flows = 0.0
-    for mix in experiment.flows:
-        if mix.sizes is None:
-            return training, None
-        mean_byte = sizes.available()[mix.sizes].mean_byte * mix.scale
-        flows += (mix.arrivals_per_second or 0.0) * mean_byte / 1e9 / rate
-    return training, flows
-
-
-def vectors(job: TrainingJob) -> float:
-    """How often a worker's link carries the model in an iteration, each way."""
-    return 1.0 if job.has_servers else 2 * (1 - 1 / len(job.host_names))
 
 
 def _table(kind: str, cells: Sequence[Compared]) -> str:

@@ -16,6 +16,7 @@ from policies.link.port import Port, ServerPort
 
 LEVELS = 8  # of htb
 MOST_WEIGHT = 100.0  # the largest over the smallest
+NEVER_BYTE = 10**12  # beyond all flows
 UNMARKED = "middle"  # the band of packets that nobody has marked
 ROUNDING = 1e-9  # shares like 0.6, 0.3 and 0.1 add up to 1 for people, not for processors
 
@@ -72,6 +73,9 @@ class Discipline:
     least_bps: int = 8_000  # one full frame in 1.5 s
     # Bare acknowledgements wait with the rest, whichever server the others of their flow name.
     acks_with_rest: bool = False
+    # Who marks flows that are demoted: their senders, or the kernel of their host, and then for
+    # every program that there is.
+    kernel_marks: bool = False
 
     @property
     def band_classes(self) -> tuple[ServiceClass, ...]:

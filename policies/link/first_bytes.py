@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from basics.options import Option
 from policies.link import Demotion, Discipline, LinkPolicy, Port, three_bands
+from policies.link.discipline import NEVER_BYTE
 
 FIRST_BYTE = 100_000  # where the literature ends its small flows, and so do ours
-NEVER_BYTE = 10**12  # beyond all flows
 
 
-def demoting(threshold_byte: int, second_threshold_byte: int, fair: int) -> Discipline:
+def demoting(
+    threshold_byte: int, second_threshold_byte: int, fair: int, kernel: int = 0
+) -> Discipline:
     """Strict priority in which a flow moves down after so many bytes, and once more later."""
     demotions = {
         "high": Demotion(threshold_byte, "middle"),
@@ -25,13 +27,13 @@ def demoting(threshold_byte: int, second_threshold_byte: int, fair: int) -> Disc
         replace(one, demotion=demotions.get(one.name), queue_per_flow=bool(fair))
         for one in bands.classes
     )
-    return replace(bands, classes=tuple(demoted))
+    return replace(bands, classes=tuple(demoted), kernel_marks=bool(kernel))
 
 
 def discipline(
-    port: Port, threshold_byte: int, second_threshold_byte: int, fair: int
+    port: Port, threshold_byte: int, second_threshold_byte: int, fair: int, kernel: int
 ) -> Discipline:
-    return demoting(threshold_byte, second_threshold_byte, fair)
+    return demoting(threshold_byte, second_threshold_byte, fair, kernel)
 
 
 def threshold(meaning: str, default: int) -> Option:
@@ -42,6 +44,7 @@ OPTIONS = {
     "threshold": threshold("the bytes of a flow that go first", FIRST_BYTE),
     "second_threshold": threshold("after so many the rest goes last", NEVER_BYTE),
     "fair": Option("1: each band has a queue for every flow (FQ-CoDel)", 0, 1, 0),
+    "kernel": Option("1: the kernel of each host marks, whatever program sends", 0, 1, 0),
 }
 POLICY = LinkPolicy(
     name="first-bytes",

@@ -98,6 +98,11 @@ class LinkPolicy:
         return tuple(replace(one, after_byte=_scaled(one.after_byte, scale)) for one in whole)
 
     @property
+    def kernel_marks(self) -> bool:
+        """Whether the kernels of hosts demote flows, and senders do not."""
+        return self.discipline_at(ANY_PORT).kernel_marks
+
+    @property
     def period_ns(self) -> int:
         """From turn to turn; 0: it does nothing during a run."""
         return int(self._keywords[f"{PERIOD}_ns"]) if self.acts else 0

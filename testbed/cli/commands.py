@@ -258,12 +258,19 @@ def doctor_(measure: Annotated[bool, typer.Option(help="also measure capacity")]
 
 
 @app.command("list")
-def list_(policies: OwnPolicies = None, topologies: OwnTopologies = None) -> None:
+def list_(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"all there is to say of {', '.join(catalogue.SECTIONS)}"),
+    ] = None,
+    policies: OwnPolicies = None,
+    topologies: OwnTopologies = None,
+) -> None:
     """List experiments, policies, topologies, profiles and sizes.
 
-    Example: giveway list
+    Example: giveway list policies
     """
-    catalogue.show(console)
+    catalogue.show(console, *([what] if what else []))
 
 
 @app.command("build-kernel")

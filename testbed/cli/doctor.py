@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.table import Table
 
 from basics.errors import CannotRun
 from basics.home import IS_CLONE, how
 from policies.link import LinkPolicy, Port, link_policies
 from testbed import cache, machine, stacks
 from testbed.containers import docker_engine, image, isolation
-from testbed.engine import MULTIPATH, lacking
+from testbed.engine import KERNEL_MARKS, MULTIPATH, lacking, no_kernel_marks
 from testbed.virtual.build import find
 from testbed.virtual.confine import MOUNTS
 from testbed.virtual.features import features, tcp_names
@@ -33,7 +34,7 @@ def examine(console: Console, measure: bool) -> bool:
     built = find() if virtual.ready else None
 
     def line(name: str, ready: bool, text: str = "") -> None:
-        console.print(f"{name:14}{YES if ready else NO}  {text}", highlight=False)
+        hanging(console, 19, f"{name:14}{YES if ready else NO}", text)
 
     engines = {"fluid": simulated, "virtual": virtual, "realtime": realtime}
     for text in first_words(engines):
@@ -54,16 +55,18 @@ def examine(console: Console, measure: bool) -> bool:
         line("exact delay", netem, "" if netem else "no netem: write `delay: about 10 us`")
         ways = MULTIPATH in here.features
         line("several ways", ways, SEVERAL_WAYS if ways else "no leaf-spine, no fat-tree: " + OLD)
-        qdiscs = sorted(here.features - {MULTIPATH})
-        console.print(f"{'qdiscs':14}{' '.join(qdiscs)}", highlight=False)
-        console.print(f"{'tcp':14}{' '.join(sorted(here.tcp))}", highlight=False)
+        line("kernel marks", *_kernel_marks(here.features))
+        qdiscs = sorted(here.features - {MULTIPATH, KERNEL_MARKS})
+        hanging(console, 14, "qdiscs", " ".join(qdiscs))
+        hanging(console, 14, "tcp", " ".join(sorted(here.tcp)))
     if built:
         console.print("\n[bold]virtual engine[/]")
         line("confined", *_confined(held_by()))
         line("several ways", MULTIPATH in features(), SEVERAL_WAYS)
-        qdiscs = sorted(features() - {MULTIPATH})
-        console.print(f"{'qdiscs':14}{' '.join(qdiscs)}", highlight=False)
-        console.print(f"{'tcp':14}{' '.join(sorted(tcp_names()))}", highlight=False)
+        line("kernel marks", *_kernel_marks(features()))
+        qdiscs = sorted(features() - {MULTIPATH, KERNEL_MARKS})
+        hanging(console, 14, "qdiscs", " ".join(qdiscs))
+        hanging(console, 14, "tcp", " ".join(sorted(tcp_names())))
     console.print("\n[bold]policies[/]")
     wide = max(map(len, link_policies())) + 2
     for name, policy in link_policies().items():
@@ -75,6 +78,15 @@ def examine(console: Console, measure: bool) -> bool:
     if measure and realtime.ready:
         _measure(console)
     return any(found.ready for found in engines.values())
+
+
+def hanging(console: Console, width: int, head: str, text: str) -> None:
+    """A line whose text goes on below itself where the terminal is too narrow for it."""
+    grid = Table.grid()
+    grid.add_column(width=width, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(head, text)
+    console.print(grid, highlight=False)
 
 
 @dataclass(frozen=True)
@@ -147,6 +159,12 @@ def _confined(means: list[str]) -> tuple[bool, str]:
         return False, "only its own mount flags keep a guest from this machine's files"
     left = "" if MOUNTS in means else "; modes and times of files are left open to a guest's root"
     return True, f"guests write in their run folder only: {', '.join(means)}{left}"
+
+
+def _kernel_marks(offered: frozenset[str]) -> tuple[bool, str]:
+    """Whether `kernel: 1` of first-bytes and slack-aware can be had."""
+    why_not = no_kernel_marks(offered, "this kernel")
+    return why_not is None, why_not or "first bytes of any program (`kernel: 1`)"
 
 
 def _docker(line: Line, realtime: bool) -> None:

@@ -52,5 +52,15 @@ ENVIRONMENT = {
 }
 # After \b lines stay as they are.
 EPILOG = "\n".join(
-    ["\b", "Environment:", *(f"  {name:22} {what}" for name, what in ENVIRONMENT.items())]
+    [
+        "\b",
+        "Begin with:",
+        "  giveway doctor                           what works on this machine",
+        "  giveway run quickstart --engine fluid    an experiment, in seconds; no root",
+        "  giveway list                             what else there is, a line each",
+        "",
+        "\b",
+        "Environment:",
+        *(f"  {name:22} {what}" for name, what in ENVIRONMENT.items()),
+    ]
 )

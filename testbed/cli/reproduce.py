@@ -1,5 +1,6 @@
 """`giveway reproduce`: published results, run again and compared number by number."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -99,18 +100,24 @@ def run_all(
 
 
 def listed(console: Console) -> None:
+    """Each entry; whose result it is, once for several of one paper."""
     from testbed.reproduce import entry
 
     print_line(console, "giveway reproduce NAME")
+    paper = ""
     for name in entry.names():
         found = entry.load(name)
         takes = f"{found.engine}, {found.takes}"
         if found.beside is not None:
             takes += f"; with --beside {found.beside.engine}, {found.beside.takes}"
+        of = re.match(r'.*?".*?" \([^)]*\)', found.source)
+        source = of[0] if of else found.source
+        if source != paper:
+            console.print(f"\n[dim]{escape(source)}[/dim]")
+        paper = source
         # A name stands alone, so that it can be copied whatever the width.
         print_line(console, name)
         console.print(Padding(f"{escape(found.shows)} [dim]({takes})[/dim]", INDENT))
-        console.print(Padding(f"[dim]{escape(found.source)}[/dim]", INDENT))
 
 
 def show(console: Console, outcome: "Reproduced") -> None:

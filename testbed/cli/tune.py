@@ -31,7 +31,7 @@ def add_to(app: typer.Typer, console: Console) -> None:
     @app.command()
     def tune(
         file: Annotated[Path, typer.Argument(help="an experiment file")],
-        over: Annotated[str, typer.Option(help="what to tune: partition, credit, or both")],
+        over: Annotated[str, typer.Option(help="partition, credit, or partition,credit")],
         job: Annotated[
             str | None, typer.Option(help="of this job, where there are several")
         ] = None,
@@ -109,11 +109,11 @@ def tuned(
     picture = out / "surface.png"
     surface.draw(picture, problem.names, [one.point for one in tried], [one.value for one in tried])
     settings = ", ".join(f"{key}: {value}" for key, value in problem.said(ranked[0].point).items())
-    change = 100 * (ranked[0].value / own.value - 1)
+    change = less_or_more(ranked[0], own)
     say(
         console,
         f"best of {len(tried)}: transfer: {{policy: {problem.transfer.policy}, {settings}}}, mean "
-        f"iteration {duration(ranked[0].value)} simulated, {change:+.1f} % against "
+        f"iteration {duration(ranked[0].value)} simulated, {change} against "
         "the file's own",
     )
     say(console, f"surface: {picture}")
@@ -149,10 +149,16 @@ def show(console: Console, problem: "Problem", rows: list["Tried"], own: "Tried"
     for column in (*problem.names, "mean iteration", "against the file's own"):
         table.add_column(column, justify="right")
     for one in [*rows, own]:
-        change = "its own" if one is own else f"{100 * (one.value / own.value - 1):+.1f} %"
+        change = "its own" if one is own else less_or_more(one, own)
         said = problem.said(one.point).values()
         table.add_row(*said, duration(one.value), change)
     console.print(table)
+
+
+def less_or_more(one: "Tried", own: "Tried") -> str:
+    from analysis.words import MINUS
+
+    return f"{100 * (one.value / own.value - 1):+.1f} %".replace("-", MINUS)
 
 
 def plain(problem: "Problem", one: "Tried") -> dict[str, object]:

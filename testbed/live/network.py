@@ -15,7 +15,7 @@ from policies.link import LinkPolicy, Port
 from policies.link.port import MTU_FRAME_BYTE, ServerMap, marking_ns
 from testbed import processes
 from testbed.engine import FAR_END, Wiring
-from testbed.live import routers, tc, transport
+from testbed.live import kernel_marks, routers, tc, transport
 from testbed.live.batch_mininet import BatchMininet, BatchNode, ContainerHost
 from testbed.live.routers import BatchRouter
 from testbed.live.rtnetlink import Namespace, Qdisc, TrafficClass
@@ -51,6 +51,7 @@ class Network:
         run_id: str,
         containers: Mapping[str, int] | None = None,  # the pid of each host that is one
         servers: ServerMap | None = None,
+        marking: kernel_marks.Marking | None = None,
     ) -> None:
         self.topology = topology
         self.policy = policy
@@ -58,6 +59,7 @@ class Network:
         self.run_id = run_id
         self._containers = containers or {}
         self._servers = servers or ServerMap()
+        self.marking = marking
         self.ports: list[LivePort] = []
         self._read_bps: dict[str, int] = {}
         self._net: BatchMininet | None = None
@@ -68,6 +70,7 @@ class Network:
             self._plan(self._net)
             self._net.start()
             self._read_back()
+            self._set_marks()
             self._find_no_way_out()
         except BaseException:
             self._net.stop()
@@ -182,6 +185,13 @@ class Network:
                     index = namespace.devices[live.port.device]
                     classes = namespace.classes(index)
                     self._read_bps[live.link] = compare(live, classes, qdiscs.get(index, {}))
+
+    def _set_marks(self) -> None:
+        """What hosts' kernels do to flows, where a policy has them do it; read back too."""
+        if self.marking is None:
+            return
+        for host in self.topology.hosts:
+            kernel_marks.set_up(self.pid(host), host, self.marking)
 
     def _find_no_way_out(self) -> None:
         """Containers are joined to this network and to nothing else, or the run does not start."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from testbed.containers.view import Room
 from testbed.engine import Performance, Run, Setting, Wiring
-from testbed.live import hosts_file, transport
+from testbed.live import hosts_file, kernel_marks, transport
 from testbed.live.crew import HANG_LIMIT_S, Crew
 from testbed.live.network import Network
 from testbed.live.stage import Stage
@@ -58,6 +58,7 @@ def perform(
             run_id=run.run_id,
             containers=containers.pids if containers else None,
             servers=server_map(run.experiment.training),
+            marking=kernel_marks.marking_of(run.experiment, run.choice, setting.wiring.dilation),
         ) as network,
         Nursery(
             run.run_id,
@@ -112,6 +113,7 @@ def described(run: Run, network: Network) -> dict[str, Any]:
             {"link": link, "asked_bps": asked, "read_bps": read}
             for link, asked, read in network.asked_and_read_bps()
         ],
+        **({"kernel_marks": kernel_marks.facts(network.marking)} if network.marking else {}),
     }
 
 

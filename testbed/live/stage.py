@@ -222,8 +222,8 @@ class Stage:
 
     def _marks(self, mix: FlowMix) -> list[tuple[int, int]]:
         """After how many bytes a flow of a mix carries which ToS."""
-        demotions = [(one.after_byte, tos_of(one.to)) for one in self._run.demotions(mix)]
-        return [(0, tos_of(self._run.bands[mix.name])), *demotions]
+        later = [(one.after_byte, tos_of(one.to)) for one in self._run.senders_demotions(mix)]
+        return [(0, tos_of(self._run.bands[mix.name])), *later]
 
     def _sources(self, host: str, flows: int) -> dict[str, list[int]]:
         if not self._network.topology.routed:

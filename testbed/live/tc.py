@@ -17,6 +17,7 @@ from policies.link.policy import ANY_PORT
 from policies.link.port import MTU_FRAME_BYTE
 
 FIRST_CLASS = 10
+NFT = "nft"  # the feature of a kernel, and a machine, that can mark (kernel_marks.py)
 DELAYED_PACKETS = 1_000_000  # at once, behind one port: more than sockets may hold
 DELAY_STEP_NS = 1000  # what tc (iproute2 6.1) can say; it cuts off the rest
 QUANTUM_BYTE = 60_000  # what a class of weight 1 may send before the next of its level
@@ -90,6 +91,8 @@ def needs(policy: LinkPolicy) -> frozenset[str]:
     for port in (ANY_PORT, replace(ANY_PORT, servers=servers, pushed_to=servers, jobs=servers)):
         discipline = policy.discipline_at(port)
         found.add(discipline.mechanism)
+        if discipline.kernel_marks:
+            found.add(NFT)
         for one in discipline.classes:
             found.add("fq_codel" if one.queue_per_flow else "codel" if one.mark_ns else "pfifo")
             if one.bands or one.by_server:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from basics.files import open_regular
-from basics.hints import nearest
+from basics.hints import alike, nearest
+from basics.home import HOME
 from basics.units import shown
 from testbed.spec.mistakes import Refusal, bad
 from testbed.spec.yaml_nodes import Node, Unreadable, composed
@@ -97,7 +98,7 @@ def _content(path: Path) -> bytes:
         with open_regular(path) as file:
             raw = file.read(LARGEST_FILE_BYTE + 1) or b""
     except FileNotFoundError:
-        raise bad(f"{path}: there is no such file") from None
+        raise bad(f"{path}: there is no such file{_meant(path)}") from None
     except OSError as error:
         why = error.strerror or error
         raise bad(f"{path}: cannot read this: {why}; give an experiment file (.yaml)") from None
@@ -145,3 +146,12 @@ def _replaced(node: Any, keys: Sequence[str], value: Any, done: str = "") -> Any
     if rest and key not in node:
         raise ValueError(f"unknown path: {here} has no key {shown(key)}{nearest(key, node)}")
     return {**node, key: _replaced(node.get(key), rest, value, f"{done}.{key}".lstrip("."))}
+
+
+def _meant(path: Path) -> str:
+    """Those of the experiments that ship which somebody may have mistyped."""
+    names = [one.stem for one in (HOME / "experiments").glob("*.yaml")]
+    close = alike(path.stem, names, cutoff=0.7)
+    return (
+        f"; did you mean {' or '.join(close)}? `giveway list experiments` has all" if close else ""
+    )

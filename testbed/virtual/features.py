@@ -17,7 +17,8 @@ def _options() -> frozenset[str]:
 
 
 def features() -> frozenset[str]:
-    """Qdiscs and classifiers by the names that policies use, and whether routers know multipath."""
+    """Qdiscs and classifiers by the names that policies use; whether routers know multipath; and
+    whether hosts' kernels can mark."""
     found = {
         option.removeprefix(prefix).lower()
         for option in _options()
@@ -26,6 +27,8 @@ def features() -> frozenset[str]:
     }
     if "CONFIG_IP_ROUTE_MULTIPATH" in _options():
         found.add("multipath")
+    if {"CONFIG_NF_TABLES_IPV4", "CONFIG_NFT_QUOTA"} <= _options():
+        found.add("nft")
     return frozenset(found | _BUILT_IN)
 
 
