@@ -355,7 +355,11 @@ EXPERIMENT = (
             Changes("records", "dctcp: queues end where switches would mark"),
             Changes("records", "reno: how windows grow and shrink", to=("tcp=reno",)),
             Refused(("tcp=bbr",), "tcp: bbr is not simulated, only cubic,", "bbr"),
-            Refused(("tcp=mltcp",), "tcp: mltcp is not simulated, only cubic,", "mltcp"),
+            Changes(
+                "records",
+                "mltcp: as reno, and who has sent more of an iteration gets more",
+                to=("tcp=mltcp",),
+            ),
         ),
     ),
     row(

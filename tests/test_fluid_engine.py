@@ -120,7 +120,6 @@ def test_a_run_gives_a_report_that_calls_itself_a_simulation(
         ),
         (["hosts=docker"], "hosts: docker needs `--engine realtime`"),
         (["tcp=bbr"], "tcp: bbr is not simulated"),
-        (["tcp=mltcp"], "tcp: mltcp is not simulated"),
         (["tcp={rto_min: 1 ms}"], "tcp.rto_min: 1 ms is below a tick of the simulated kernel"),
         ([], "training.0.check: true adds real numbers up"),  # as the file says
         (["dilation=4"], "dilation: 4.0 makes no sense in a simulation"),

@@ -1,6 +1,6 @@
 """Rates against an oracle that is slow and plainly right; the heap against sorting."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -16,21 +16,23 @@ FEW_AT_FIRST = settings(deadline=None)  # the first example loads compiled code
 
 @dataclass(frozen=True)
 class Net:
-    """Links, and connections with a path, a level and a cap each."""
+    """Links, and connections with a path, a level, a cap and a weight each."""
 
     capacity: tuple[float, ...]
     paths: tuple[tuple[int, ...], ...]
     levels: tuple[int, ...]
     caps: tuple[float, ...]
     floors: tuple[float, ...]
+    weights: tuple[float, ...]
 
 
 @st.composite
-def nets(draw: st.DrawFn, levels: int = 1, floors: bool = False) -> Net:
+def nets(draw: st.DrawFn, levels: int = 1, floors: bool = False, weights: bool = False) -> Net:
     capacity = draw(st.lists(st.sampled_from([0.125, 1.0, 1.25, 3.0]), min_size=1, max_size=6))
     count = draw(st.integers(1, 9))
     links = st.lists(st.sampled_from(range(len(capacity))), min_size=1, max_size=4, unique=True)
     cap = st.one_of(st.just(np.inf), st.floats(0.01, 4.0))
+    weight = st.sampled_from([0.5, 0.7, 1.0, 1.4]) if weights else st.just(1.0)
     shares = draw(st.lists(st.sampled_from([0.0, 0.1, 0.3]), min_size=levels, max_size=levels))
     return Net(
         tuple(capacity),
@@ -38,23 +40,24 @@ def nets(draw: st.DrawFn, levels: int = 1, floors: bool = False) -> Net:
         tuple(draw(st.integers(0, levels - 1)) for _ in range(count)),
         tuple(draw(cap) for _ in range(count)),
         tuple(shares) if floors else (0.0,) * levels,
+        tuple(draw(weight) for _ in range(count)),
     )
 
 
 def fill(net: Net, residue: list[float], rates: list[float], who: list[int]) -> None:
-    """Progressive filling: raise `who` together, stop each at its cap or at a full link."""
+    """Progressive filling: raise `who` by weight, stop each at its cap or at a full link."""
     running = set(who)
     while running:
-        steps = [net.caps[one] - rates[one] for one in running]
+        steps = [(net.caps[one] - rates[one]) / net.weights[one] for one in running]
         for link, left in enumerate(residue):
-            count = sum(link in net.paths[one] for one in running)
-            if count:
-                steps.append(left / count)
+            weight = sum(net.weights[one] for one in running if link in net.paths[one])
+            if weight:
+                steps.append(left / weight)
         step = max(0.0, min(steps))
         for one in running:
-            rates[one] += step
+            rates[one] += step * net.weights[one]
             for link in net.paths[one]:
-                residue[link] -= step
+                residue[link] -= step * net.weights[one]
         full = {link for link, left in enumerate(residue) if left <= 1e-12}
         running = {
             one
@@ -97,6 +100,7 @@ class Settled:
             self.c["back"][one, : len(path)] = path
             self.c["level"][one] = net.levels[one]
             self.c["cap"][one] = net.caps[one]
+            self.c["weight"][one] = net.weights[one]
             self.c["phase"][one] = states.FINAL
             self.c["left"][one] = 1e9
             self.c["round_end"][one] = np.inf
@@ -140,7 +144,34 @@ def test_floors_come_first_and_the_rest_goes_by_priority(net: Net) -> None:
 
 
 @FEW_AT_FIRST
-@given(nets(levels=3))
+@given(nets(levels=3, weights=True))
+def test_a_level_is_shared_by_weight(net: Net) -> None:
+    assert settled(net) == pytest.approx(oracle(net), abs=1e-9)
+
+
+@FEW_AT_FIRST
+@given(nets(levels=2, floors=True, weights=True))
+def test_floors_and_what_is_left_are_shared_by_weight(net: Net) -> None:
+    assert settled(net) == pytest.approx(oracle(net), abs=1e-9)
+
+
+@FEW_AT_FIRST
+@given(nets(), st.floats(0.1, 9.0))
+def test_equal_weights_change_nothing(net: Net, weight: float) -> None:
+    assert settled(replace(net, weights=(weight,) * len(net.paths))) == settled(net)
+
+
+@FEW_AT_FIRST
+@given(st.lists(st.floats(0.5, 1.5), min_size=1, max_size=9))
+def test_on_one_link_rates_are_in_proportion_to_weights(weights: list[float]) -> None:
+    count = len(weights)
+    net = Net((1.25,), ((0,),) * count, (0,) * count, (np.inf,) * count, (0.0,), tuple(weights))
+    shares = [1.25 * weight / sum(weights) for weight in weights]
+    assert settled(net) == pytest.approx(shares, rel=1e-12)
+
+
+@FEW_AT_FIRST
+@given(nets(levels=3, weights=True))
 def test_no_link_carries_more_than_it_can_and_nobody_waits_for_nothing(net: Net) -> None:
     rates = settled(net)
     load = [
@@ -153,10 +184,11 @@ def test_no_link_carries_more_than_it_can_and_nobody_waits_for_nothing(net: Net)
     for one, path in enumerate(net.paths):
         full = [link for link in path if load[link] >= net.capacity[link] * (1 - 1e-9)]
         content = rates[one] >= net.caps[one] * (1 - 1e-9)
-        # Whoever could use more is at a full link where nobody of its level or below has more.
+        # Whoever could use more is at a full link where nobody of its level or below has more of
+        # what it weighs.
         assert content or any(
             all(
-                rates[other] <= rates[one] + 1e-9
+                rates[other] / net.weights[other] <= rates[one] / net.weights[one] + 1e-9
                 for other, theirs in enumerate(net.paths)
                 if link in theirs and net.levels[other] >= net.levels[one]
             )
@@ -165,7 +197,7 @@ def test_no_link_carries_more_than_it_can_and_nobody_waits_for_nothing(net: Net)
 
 
 @FEW_AT_FIRST
-@given(nets(levels=2), st.data())
+@given(nets(levels=2, weights=True), st.data())
 def test_what_an_event_cannot_concern_need_not_be_looked_at(net: Net, data: st.DataObject) -> None:
     """Joining one by one, with others coming and going, ends where joining at once ends."""
     made = Settled(net)
@@ -184,6 +216,7 @@ def test_what_an_event_cannot_concern_need_not_be_looked_at(net: Net, data: st.D
         tuple(net.levels[one] for one in stay),
         tuple(net.caps[one] for one in stay),
         net.floors,
+        tuple(net.weights[one] for one in stay),
     )
     rates = made.c["rate"].tolist()
     assert [rates[one] for one in stay] == pytest.approx(oracle(left), rel=2e-3, abs=1e-3)

@@ -31,6 +31,7 @@ def quickstart(*settings: str) -> Experiment:
         ("topology.rate=100 Gbit/s", "200 Mbit/s to 10 Gbit/s"),
         ("topology.delay=1 ms", "delay: 1 ms is outside of what"),
         ("tcp={window: 16 MB}", "window: 16 MB is outside of what"),
+        ("tcp=mltcp", "tcp: mltcp was compared with a kernel only where two equal jobs meet"),
     ],
 )
 def test_outside_one_sentence_names_the_range(setting: str, said: str) -> None:

@@ -12,6 +12,7 @@ from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
+from testbed.fluid.iterations import weigh
 from testbed.fluid.losses import REPORTED, hear
 from testbed.fluid.queues import ahead_of
 from testbed.fluid.quiet import wait_ahead, wait_back
@@ -131,7 +132,10 @@ def happen(state: State, one: int) -> None:
             message_sent(state, one)
         return
     if c.left[one] <= c.demoted_at[one] + ALMOST_NOTHING:
-        demote(state, one)
+        if c.flow[one] >= 0:
+            demote(state, one)
+        else:
+            weigh(state, one)
     if c.split[one]:
         long_enough = now >= c.split_at[one] + LEAST_SPLIT_NS
         if c.phase[partner] != IDLE and long_enough and ahead_of(c, one, now) <= 1.0:

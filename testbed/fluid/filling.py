@@ -1,7 +1,8 @@
 """Water-filling: rates that are max-min fair within a level, strict between levels (compiled).
 
-The plain way looks at every connection once for each full link. Where all have one level, alike.py
-takes its place, and by_link.py where they are many; the results are the same to the last bit.
+Fair is by weight. The plain way looks at every connection once for each full link. Where all have
+one level and one weight, alike.py takes its place, and by_link.py where they are many; the results
+are the same to the last bit.
 """
 
 import numpy as np
@@ -18,13 +19,13 @@ MANY = 512  # connections: below, lists by link cost more than they save
 
 @inner
 def fill(c: Table, w: Table, x: Scratch, members: int, touched: int, only: int) -> None:
-    """Water-filling: raise all rates together; where a link is full, its connections stop.
+    """Water-filling: raise all rates together, each by its weight; at a full link they stop.
 
     At each link the first level that has somebody goes before the rest. With `only`, just that
     level takes part. Adds to `new_rate`.
     """
     running = take_part(c, x, members, only)
-    if not of_one_level(c, x, members):
+    if not are_alike(c, x, members):
         fill_by_round(c, w, x, members, touched, running)
     elif running >= MANY:
         fill_by_link(c, w, x, members, touched, running)
@@ -45,15 +46,19 @@ def take_part(c: Table, x: Scratch, members: int, only: int) -> int:
 
 
 @inlined
-def of_one_level(c: Table, x: Scratch, members: int) -> bool:
-    """Whether all who are filled have the same level at all of their links."""
+def are_alike(c: Table, x: Scratch, members: int) -> bool:
+    """Whether all who are filled have one weight, and the same level at all of their links."""
     same = -1
+    weight = 0.0
     for at in range(members):
         one = x.members[at]
         if c.frozen[one]:
             continue
         if same < 0:
             same = c.level[one, 0]
+            weight = c.weight[one]
+        if c.weight[one] != weight:
+            return False
         for hop in range(c.hops[one]):
             if c.level[one, hop] != same:
                 return False
@@ -67,7 +72,7 @@ def fill_by_round(c: Table, w: Table, x: Scratch, members: int, touched: int, ru
         for at in range(touched):
             link = x.touched[at]
             w.top[link] = LEVELS
-            w.top_count[link] = 0
+            w.top_weight[link] = 0.0
             w.clear[link] = 1
         for at in range(members):
             one = x.members[at]
@@ -77,9 +82,9 @@ def fill_by_round(c: Table, w: Table, x: Scratch, members: int, touched: int, ru
                 link, level = c.path[one, hop], c.level[one, hop]
                 if level < w.top[link]:
                     w.top[link] = level
-                    w.top_count[link] = 1
+                    w.top_weight[link] = c.weight[one]
                 elif level == w.top[link]:
-                    w.top_count[link] += 1
+                    w.top_weight[link] += c.weight[one]
         anybody = clear_links(c, w, x, members)
         if not anybody:
             # Everybody is behind somebody somewhere: let the tightest link of all go first.
@@ -89,8 +94,8 @@ def fill_by_round(c: Table, w: Table, x: Scratch, members: int, touched: int, ru
         tightest = -1
         for at in range(touched):
             link = x.touched[at]
-            if w.top_count[link] and w.clear[link]:
-                here = max(0.0, w.residue[link]) / w.top_count[link]
+            if w.top_weight[link] and w.clear[link]:
+                here = max(0.0, w.residue[link]) / w.top_weight[link]
                 if here < share:
                     share = here
                     tightest = link
@@ -104,7 +109,7 @@ def fill_by_round(c: Table, w: Table, x: Scratch, members: int, touched: int, ru
                     continue
                 for hop in range(c.hops[one]):
                     link = c.path[one, hop]
-                    if more * w.top_count[link] > w.residue[link]:
+                    if more * w.top_weight[link] > w.residue[link] * c.weight[one]:
                         break
                 else:
                     content = True
@@ -119,15 +124,16 @@ def fill_by_round(c: Table, w: Table, x: Scratch, members: int, touched: int, ru
         for at in range(members):
             one = x.members[at]
             if not c.frozen[one] and first_at(c, w, one, tightest) >= 0:
-                limited |= c.cap[one] - c.new_rate[one] < share
+                limited |= c.cap[one] - c.new_rate[one] < share * c.weight[one]
         for at in range(members):
             one = x.members[at]
-            if c.frozen[one] or (limited and c.cap[one] - c.new_rate[one] >= share):
+            part = share * c.weight[one]
+            if c.frozen[one] or (limited and c.cap[one] - c.new_rate[one] >= part):
                 continue
             hop = first_at(c, w, one, tightest)
             if hop >= 0:
                 running -= 1
-                give(c, w, one, share)
+                give(c, w, one, part)
                 c.bottleneck[one] = hop
 
 

@@ -14,7 +14,7 @@ from testbed.fluid.tcp import TICK_NS
 from testbed.spec import Experiment, TrainingJob
 from testbed.spec.hosts import DOCKER
 
-TCP = ("cubic", "reno", "dctcp")
+TCP = ("cubic", "reno", "dctcp", "mltcp")
 ELSEWHERE = "use `--engine virtual`"
 
 

@@ -72,6 +72,7 @@ WINDOW = 11  # what receivers have room for; 0: as they tune it
 LAW = 12  # by which windows grow at first
 RTO_MIN = 13  # the shortest timeout
 OVERFLOWS = 14  # whether windows are so large that each queue is filled, and stays full for a while
+ITERATES = 15  # whether a connection's weight follows from how far its iteration is (iterations.py)
 
 
 def table(count: int, **columns: Any) -> Table:
@@ -95,6 +96,7 @@ def connections(count: int) -> Table:
         receive=[FLOAT],  # the window that its receiver gives
         tuned=[INT],  # whether that is the receiver's own tuning, not a fixed size
         law=[INT],  # by which its window grows (tcp.py)
+        weight=[FLOAT],  # its share of what its level has at a full link
         lost_until=[FLOAT],  # one loss a round trip is all that TCP answers
         hears_at=[FLOAT],  # of a loss, where that takes its time (losses.py)
         hears_of=[FLOAT],  # the window that it then keeps; 0: it only looks again
@@ -114,7 +116,9 @@ def connections(count: int) -> Table:
         level=[INT, HOPS],  # at each link of the path: 0 is served first
         ack_level=[INT],  # of its acknowledgements; -1: as what it sends
         demotions=[INT],  # that it has behind it
-        demoted_at=[FLOAT],  # with so much left it is demoted next; below 0: it is not
+        demoted_at=[
+            FLOAT
+        ],  # with so much left it is demoted next; below 0: not. A stream weighs more
         band=[INT],  # in which counter its bytes are counted
         delay=[FLOAT],  # one way, with empty queues
         bottleneck=[INT],  # the hop where its packets wait, -1: nowhere
@@ -136,7 +140,7 @@ def connections(count: int) -> Table:
         frozen=[INT],
     )
     made["flow"] = made["partner"] = made["ack_level"] = made["demoted_at"] = -1
-    made["hears_at"] = NEVER
+    made["hears_at"], made["weight"] = NEVER, 1.0
     return made
 
 
@@ -158,6 +162,7 @@ def links(capacity: Floats, limit: Floats) -> Table:
         residue=[FLOAT],
         top=[INT],
         top_count=[INT],
+        top_weight=[FLOAT],  # of all that are counted
         clear=[INT],
         quiet_at=[INT],  # stamp: nobody keeps anything waiting here since then (quiet.py)
         looked_at=[INT],  # stamp: what is waiting was looked at
@@ -193,6 +198,9 @@ def streams(count: int) -> Table:
         inbox_at=[INT],  # those that have arrived in this transfer
         ahead=[INT],  # messages that have arrived for later ones
         due=[INT],  # 1 + the send that is its next message; 0: none is to come
+        so_far=[FLOAT],  # bytes of this iteration, those of the message being sent included
+        whole=[FLOAT],  # bytes of the last whole iteration; 0: there was none
+        pause=[FLOAT],  # that ended it, in ticks
     )
     made["next"] = made["player"] = -1
     return made

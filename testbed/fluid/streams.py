@@ -7,6 +7,7 @@ from testbed.fluid import tcp
 from testbed.fluid.heap import schedule
 from testbed.fluid.held import Held
 from testbed.fluid.inner import inner
+from testbed.fluid.iterations import begin_message
 from testbed.fluid.losses import hear
 from testbed.fluid.quiet import known_ahead
 from testbed.fluid.rates import join, leave, progress, reschedule, touch
@@ -55,7 +56,7 @@ def next_message(state: State, stream: int, idle: bool) -> None:
     """Send the message at the head of the line; the connection keeps its window."""
     c, w, s, q, x = state.c, state.w, state.s, state.q, state.x
     now = x.clock[0]
-    c.left[stream] = s.sizes[stream, s.head[stream]]
+    begin_message(state, stream, idle)
     c.touched[stream] = now
     if now >= c.hears_at[stream]:
         hear(c, stream, now)
@@ -124,7 +125,7 @@ def message_sent(state: State, stream: int) -> None:
         next_size = s.sizes[stream, s.head[stream]]
         c.queued[stream] -= next_size
         if c.split[stream] and next_size <= c.window[stream]:
-            c.left[stream] = next_size
+            begin_message(state, stream, False)
             reschedule(c, q, x, stream)
             return
         if c.split[stream]:
@@ -143,8 +144,7 @@ def split(state: State, stream: int) -> None:
     """Let a stream's first link run ahead of the links behind it, into the switch's queue.
 
     From here on the feeder stands for the first link and the stream for the rest of the way. Where
-    others go first at several links, each link is then used whenever it is free, not only when all
-    of them are.
+    others go first at several links, each link is then used whenever it is free, not all at once.
     """
     c, w, x = state.c, state.w, state.x
     leave(c, w, x, stream)

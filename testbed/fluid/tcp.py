@@ -21,6 +21,10 @@ BACKOFF = 0.7
 EAGER_GROWTH = 0.05
 FRIENDLY_GROWTH = 3 * (1 - BACKOFF) / (1 + BACKOFF) * PAYLOAD
 RENO_BACKOFF = 0.5  # and a frame a round trip; its slow start has no HyStart, and ends with a loss
+# MLTCP: Reno that grows 0.25 + 1.75 x so much as fast, of an iteration that is so far. What is less
+# than a first window between two pauses is a message, not an iteration.
+MLTCP_INTERCEPT, MLTCP_SLOPE = 0.25, 1.75
+LEAST_ITERATION = FIRST_WINDOW
 EAGER, FRIENDLY, RENO = range(3)  # how a window grows: CUBIC's before and after a loss, Reno's
 LEAST_WINDOW = 2 * PAYLOAD
 # A receiver opens its window by the time from an acknowledgement to the data that answer it, once
@@ -81,6 +85,18 @@ def grown(window: float, sent: float, law: int) -> float:
     if law == EAGER:
         return window + EAGER_GROWTH * sent
     return window + (PAYLOAD if law == RENO else FRIENDLY_GROWTH) * sent / window
+
+
+@inner
+def mltcp_gain(share: float) -> float:
+    """How many times as fast as Reno's a window grows, of an iteration of which a share is sent."""
+    return MLTCP_INTERCEPT + MLTCP_SLOPE * min(1.0, share)
+
+
+@inner
+def mltcp_share(gain: float) -> float:
+    """The other way round."""
+    return min(1.0, (gain - MLTCP_INTERCEPT) / MLTCP_SLOPE)
 
 
 @inner

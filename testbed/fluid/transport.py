@@ -19,7 +19,8 @@ def settle_transport(
     """
     shortest = min(limits_byte)
     counts[state.WINDOW] = asked.window_byte or 0
-    counts[state.LAW] = tcp.RENO if asked.control == "reno" else tcp.EAGER
+    counts[state.LAW] = tcp.RENO if asked.control in ("reno", "mltcp") else tcp.EAGER
+    counts[state.ITERATES] = asked.control == "mltcp"
     counts[state.RTO_MIN] = asked.rto_min_ns or tcp.RTO_MIN_NS
     counts[state.TIMERS] = not marks and has_timers(asked, shortest)
     counts[state.OVERFLOWS] = not marks and shortest < (asked.window_byte or 0)

@@ -87,7 +87,17 @@ def cautions(experiment: Experiment) -> list[str]:
     if not experiment.sends:
         return []
     found = [one.outside(experiment) for one in RANGES]
-    return [sentence for sentence in (*found, no_timers(experiment)) if sentence is not None]
+    found += [no_timers(experiment), weighs(experiment)]
+    return [sentence for sentence in found if sentence is not None]
+
+
+def weighs(experiment: Experiment) -> str | None:
+    if experiment.transport.control != "mltcp":
+        return None
+    return (
+        "tcp: mltcp was compared with a kernel only where two equal jobs meet (docs/cluster.md): "
+        "elsewhere do not rely on it, or use `--engine virtual`"
+    )
 
 
 def no_timers(experiment: Experiment) -> str | None:

@@ -80,9 +80,11 @@ def reproduce(
             panels.append(views.side_by_side(entry, here, there))
         found = Reproduced(name, entry, chosen, out / name, judge(entry, grid.table, axes), panels)
         if instead and other is not None:
-            kept_results.write(
-                kept_results.of(entry, grid, other.set), found.folder / kept_results.OTHER
-            )
+            theirs = kept_results.of(entry, grid, other.set)
+            kept_results.write(theirs, found.folder / kept_results.OTHER)
+            if entry.kept:
+                own = kept_results.read(entries.path_of(name).parent / entry.kept)
+                panels.append(views.side_by_side(entry, own, theirs))
         elif entry.kept:
             kept_results.write(
                 kept_results.of(entry, grid, entry.set), found.folder / kept_results.OWN
