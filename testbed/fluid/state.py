@@ -116,9 +116,7 @@ def connections(count: int) -> Table:
         level=[INT, HOPS],  # at each link of the path: 0 is served first
         ack_level=[INT],  # of its acknowledgements; -1: as what it sends
         demotions=[INT],  # that it has behind it
-        demoted_at=[
-            FLOAT
-        ],  # with so much left it is demoted next; below 0: not. A stream weighs more
+        demoted_at=[FLOAT],  # with so much left it is demoted (a stream: weighs more); below 0: not
         band=[INT],  # in which counter its bytes are counted
         delay=[FLOAT],  # one way, with empty queues
         bottleneck=[INT],  # the hop where its packets wait, -1: nowhere
