@@ -258,6 +258,10 @@ def test_any_programs_first_bytes_go_first_and_one_packet_at_most_beyond(
     assert high + middle == pytest.approx(4_000_000, rel=0.02)
 
 
+# It is done when the kernel has taken 4 MB, and closes: what is unsent then may never be sent.
+LEAST_OF_IPERF3 = 3_000_000
+
+
 @on_this_kernel
 def test_an_unchanged_iperf3_is_marked_beside_another_and_without_the_option_it_is_not() -> None:
     found = {}
@@ -270,10 +274,10 @@ def test_an_unchanged_iperf3_is_marked_beside_another_and_without_the_option_it_
         high = host["high"] * SEGMENT / FRAME
         # Its connection for control has first bytes of its own, a few thousand.
         assert THRESHOLD <= high <= first_bytes_at_most(ONE_PACKET) + 10_000
-        assert host["middle"] * SEGMENT / FRAME == pytest.approx(4_000_000 - high, rel=0.05)
+        assert LEAST_OF_IPERF3 <= high + host["middle"] * SEGMENT / FRAME <= 4_200_000
     for host in found[0]:
         assert host["high"] == 0
-        assert host["middle"] * SEGMENT / FRAME == pytest.approx(4_000_000, rel=0.05)
+        assert LEAST_OF_IPERF3 <= host["middle"] * SEGMENT / FRAME <= 4_200_000
     assert all(host["low"] == 0 for host in found[1] + found[0])
 
 
