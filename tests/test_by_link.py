@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from testbed.fluid import state as states
 from testbed.fluid.alike import fill_alike
 from testbed.fluid.by_link import fill_by_link
-from testbed.fluid.filling import fill_by_round, of_one_level, take_part
+from testbed.fluid.filling import are_alike, fill_by_round, take_part
 from testbed.fluid.rates import join
 from testbed.fluid.waits import limit_by_row, limit_by_window
 
@@ -56,7 +56,7 @@ def test_other_ways_to_fill_are_filling_by_round_to_the_bit(
         its_c, its_w = c.copy(), w.copy()
         running = take_part(its_c, x, len(c), only)
         assert running == taking_part
-        assert of_one_level(its_c, x, len(c))
+        assert are_alike(its_c, x, len(c))
         way(its_c, its_w, x, len(c), len(w), running)
         columns = [its_c["new_rate"], its_c["bottleneck"], its_c["frozen"], its_w["residue"]]
         found.append([column.tobytes() for column in columns])
@@ -68,12 +68,12 @@ def test_a_second_level_is_settled_the_plain_way() -> None:
     c, x = states.connections(2), states.scratch(2, 1, 1, [0.0, 0.0])
     c["hops"], x.members[:] = 1, (0, 1)
     assert take_part(c, x, 2, -1) == 2
-    assert of_one_level(c, x, 2)
+    assert are_alike(c, x, 2)
     c["level"][1, 0] = 1
     assert take_part(c, x, 2, -1) == 2
-    assert not of_one_level(c, x, 2)
+    assert not are_alike(c, x, 2)
     assert take_part(c, x, 2, 1) == 1
-    assert of_one_level(c, x, 2)
+    assert are_alike(c, x, 2)
 
 
 @FEW_AT_FIRST

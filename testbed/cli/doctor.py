@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
 from basics.errors import CannotRun
+from basics.folding import FoldingTable
 from basics.home import IS_CLONE, how
 from policies.link import LinkPolicy, Port, link_policies
 from testbed import cache, machine, stacks
@@ -82,7 +82,7 @@ def examine(console: Console, measure: bool) -> bool:
 
 def hanging(console: Console, width: int, head: str, text: str) -> None:
     """A line whose text goes on below itself where the terminal is too narrow for it."""
-    grid = Table.grid()
+    grid = FoldingTable.grid()
     grid.add_column(width=width, no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row(head, text)
